@@ -1,0 +1,38 @@
+/*
+ * Taking rights away from the running process: user and group, capabilities, no_new_privs, Landlock, seccomp, rlimits.
+ *
+ * One table of system calls per role. What the kernel lacks is reported in the result, logged once by the caller and
+ * shown in its health answer; what the kernel has must succeed, or the program refuses to serve.
+ */
+#ifndef GATE_CONFINE_H
+#define GATE_CONFINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "libgate/err.h"
+
+enum confine_role { CONFINE_PROXY_WORKER, CONFINE_EGRESS };
+
+struct confine_plan {
+	enum confine_role role;
+	uid_t uid; /* (uid_t)-1: stay */
+	gid_t gid;
+	const char *chroot_dir; /* NULL: none */
+	const uint16_t *connect_ports; /* TCP ports that Landlock leaves reachable; NULL with n 0: no TCP connect at all */
+	unsigned n_connect_ports;
+	bool any_tcp; /* egressd: Landlock cannot know the ports */
+	uint64_t max_fds; /* RLIMIT_NOFILE, 0: stay */
+};
+
+struct confine_result {
+	bool no_new_privs;
+	bool seccomp;
+	int landlock_abi; /* 0: the kernel has none */
+	char missing[256]; /* "landlock: not in this kernel", empty when all holds */
+};
+
+int confine_apply(const struct confine_plan *plan, struct confine_result *result, struct err *err) MUSTCHECK;
+
+#endif

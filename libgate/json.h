@@ -1,0 +1,101 @@
+/*
+ * Strict JSON (RFC 8259) into a read-only tree. [pure]
+ *
+ * Refused: anything but the RFC's grammar, invalid UTF-8 (overlong forms, surrogates), NUL (raw or \u0000), lone
+ * surrogate escapes, duplicate members at any depth (compared after unescaping), more than `depth` levels, bytes after the
+ * document. Numbers keep their digits: an integer is JSON_INT when it fits int64, anything else is JSON_REAL.
+ * There is one reader for requests, policies, configuration and the engine's answers, so what is judged is what was
+ * parsed. Comments are taken only where a person writes the file (JSON_COMMENTS).
+ */
+#ifndef GATE_JSON_H
+#define GATE_JSON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "libgate/buf.h"
+#include "libgate/err.h"
+#include "libgate/slice.h"
+
+#define JSON_MAX_DEPTH 32
+
+enum json_type {
+	JSON_NULL,
+	JSON_BOOL,
+	JSON_INT, /* no fraction, no exponent, fits int64_t */
+	JSON_REAL, /* every other number, out-of-range integers included: judged by its text only */
+	JSON_STRING,
+	JSON_ARRAY,
+	JSON_OBJECT,
+};
+
+/* How a member's key was spelled. */
+enum json_key_flags {
+	JSON_KEY_ESCAPED = 1 << 0, /* at least one backslash escape */
+	JSON_KEY_NON_ASCII = 1 << 1, /* a code point above U+007F, raw or escaped */
+};
+
+struct json_node {
+	enum json_type type;
+	uint8_t key_flags;
+	uint32_t offset; /* of the value's first byte in the document */
+	uint32_t key_offset; /* of the key's opening quote; members only */
+	uint32_t count; /* array items or object members */
+	struct slice key; /* unescaped UTF-8; members only */
+	struct json_node *next; /* next item or member, in document order */
+	union {
+		bool boolean;
+		int64_t integer;
+		struct slice text; /* JSON_STRING: unescaped; */
+		struct json_node *child; /* JSON_ARRAY, JSON_OBJECT: the first */
+	};
+	struct slice digits; /* JSON_INT and JSON_REAL: as written */
+};
+
+enum json_fault {
+	JSON_OK,
+#define ROW(sym, id, text) JSON_FAULT_##sym,
+#include "libgate/json_fault.def"
+#undef ROW
+	JSON_FAULT_COUNT
+};
+
+const char *json_fault_id(enum json_fault f); /* "json-duplicate-key" */
+const char *json_fault_text(enum json_fault f);
+
+enum json_flags {
+	JSON_STRICT = 0,
+	JSON_COMMENTS = 1 << 0, /* take comments of C and C++ form wherever whitespace may stand */
+};
+
+/* Owns every node and every unescaped string of one document. The input must outlive it (plain strings borrow). */
+struct json_doc;
+
+struct json_doc *json_doc_new(void);
+void json_doc_free(struct json_doc *doc);
+
+/*
+ * Parses input, forgetting what doc held before (its memory is reused). Returns the root, or NULL with *fault and the
+ * byte offset where it shows; the tree is then gone. At most 4 GiB - 1.
+ */
+const struct json_node *json_parse(struct json_doc *doc, struct slice input, unsigned flags, enum json_fault *fault,
+	size_t *offset) MUSTCHECK;
+
+/* Line and column (both from 1, in bytes) of an offset. */
+void json_position(struct slice input, size_t offset, unsigned *line, unsigned *column);
+
+/* Member by exact key, or NULL. node may be NULL or no object (NULL). */
+const struct json_node *json_get(const struct json_node *node, const char *key);
+
+/* Reads; false (and *out untouched) when the node is NULL or of another type. */
+bool json_get_string(const struct json_node *node, const char *key, struct slice *out);
+bool json_get_int(const struct json_node *node, const char *key, int64_t *out);
+bool json_get_bool(const struct json_node *node, const char *key, bool *out);
+
+/* Appends the node as compact JSON: numbers by their own digits, strings by buf_put_json() with UTF-8 kept. */
+int json_put(struct buf *b, const struct json_node *node) MUSTCHECK;
+
+/* Appends `s` to a JSON Pointer (RFC 6901): '/' and the token with ~ and / escaped. */
+int json_pointer_push(struct buf *b, struct slice token) MUSTCHECK;
+
+#endif
