@@ -41,6 +41,7 @@ struct json_node {
 	uint32_t offset; /* of the value's first byte in the document */
 	uint32_t key_offset; /* of the key's opening quote; members only */
 	uint32_t count; /* array items or object members */
+	uint32_t key_hash; /* json_key_hash() of the key; members only */
 	struct slice key; /* unescaped UTF-8; members only */
 	struct json_node *next; /* next item or member, in document order */
 	union {
@@ -84,6 +85,9 @@ const struct json_node *json_parse(struct json_doc *doc, struct slice input, uns
 /* Line and column (both from 1, in bytes) of an offset. */
 void json_position(struct slice input, size_t offset, unsigned *line, unsigned *column);
 
+/* The hash that members carry, for tables of known names. It is no defence: users compare the bytes too. */
+uint32_t json_key_hash(struct slice key);
+
 /* Member by exact key, or NULL. node may be NULL or no object (NULL). */
 const struct json_node *json_get(const struct json_node *node, const char *key);
 
@@ -94,6 +98,9 @@ bool json_get_bool(const struct json_node *node, const char *key, bool *out);
 
 /* Appends the node as compact JSON: numbers by their own digits, strings by buf_put_json() with UTF-8 kept. */
 int json_put(struct buf *b, const struct json_node *node) MUSTCHECK;
+
+/* Appends s as a JSON string, quotes included. */
+int json_put_string(struct buf *b, struct slice s) MUSTCHECK;
 
 /* Appends `s` to a JSON Pointer (RFC 6901): '/' and the token with ~ and / escaped. */
 int json_pointer_push(struct buf *b, struct slice token) MUSTCHECK;

@@ -1,0 +1,8 @@
+/*
+ * The sub-commands of dockerproxy: each takes its own argv (argv[0] is the command's name, or the program's for run)
+ * and returns the exit code. Only these functions print or read files on a person's behalf.
+ */
+#ifndef DOCKERPROXY_COMMANDS_H
+#define DOCKERPROXY_COMMANDS_H
+
+#endif
