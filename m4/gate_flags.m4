@@ -54,6 +54,24 @@ AC_DEFUN([GATE_HARDENING], [
   AC_SUBST([HARDEN_LDFLAGS])
 ])
 
+dnl What an image FROM scratch or an image of any libc needs. Used by the programs that go into images alone:
+dnl     PROGRAM_LDFLAGS = $(AM_LDFLAGS) $(STATIC_LDFLAGS)
+AC_DEFUN([GATE_STATIC], [
+  AC_ARG_ENABLE([static],
+    [AS_HELP_STRING([--enable-static], [link the programs that go into images statically])],
+    [gate_static=$enableval], [gate_static=no])
+  STATIC_CFLAGS="" STATIC_LDFLAGS=""
+  AS_IF([test "x$gate_static" != xno], [
+    AS_IF([test "x$gate_sanitizers" != xno], [AC_MSG_ERROR([--enable-static and --enable-sanitizers exclude each other])])
+    AS_IF([test "x$gate_hardening" = xyes], [GATE_TRY_LDFLAG([STATIC_LDFLAGS], [-static-pie])])
+    AS_IF([test "x$STATIC_LDFLAGS" = x], [STATIC_LDFLAGS=-static])
+    STATIC_CFLAGS="-ffunction-sections -fdata-sections"
+    GATE_TRY_LDFLAG([STATIC_LDFLAGS], [-Wl,--gc-sections])
+  ])
+  AC_SUBST([STATIC_CFLAGS])
+  AC_SUBST([STATIC_LDFLAGS])
+])
+
 AC_DEFUN([GATE_SANITIZERS], [
   AC_ARG_ENABLE([sanitizers],
     [AS_HELP_STRING([--enable-sanitizers@<:@=LIST@:>@], [build with sanitizers (yes: address,undefined)])],
