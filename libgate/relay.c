@@ -1,0 +1,349 @@
+/* Two sockets, two flows between them: read what one side has, write what the other takes, keep only the rest. */
+#include "libgate/relay.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+/*
+ * One read. Larger runs were no faster on loopback, smaller ones cost a system call each; it is also the most that is
+ * kept for a slow reader, per direction.
+ */
+#define RUN_MAX (256 * 1024)
+
+/* Of the process: no relay holds bytes in it between two callbacks. */
+static char run_buffer[RUN_MAX];
+
+struct side {
+	int fd;
+	struct event readable;
+	struct event writable;
+};
+
+struct flow {
+	struct relay *relay;
+	struct side *from;
+	struct side *to;
+	char *kept; /* what `to` did not take yet; NULL when nothing is kept */
+	size_t kept_off;
+	size_t kept_len;
+	uint64_t delivered;
+	bool ended; /* `from` has sent its last byte */
+	bool closed; /* and `to` was told, or can be told nothing any more */
+};
+
+struct relay {
+	struct side a;
+	struct side b;
+	struct flow ab;
+	struct flow ba;
+	struct relay_limits limits;
+	struct event timer;
+	struct event_base *base;
+	int64_t started_ms;
+	int64_t active_ms; /* of the last byte */
+	bool broken; /* one side failed; what the other direction still holds is delivered first */
+	relay_done_cb done;
+	void *arg;
+};
+
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static void side_close(struct side *s, bool abort)
+{
+	const struct linger now = { .l_onoff = 1, .l_linger = 0 };
+
+	if (s->fd < 0)
+		return;
+	event_del(&s->readable);
+	event_del(&s->writable);
+	if (abort) /* the peer must not take a cut stream for a whole one */
+		(void)setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	close(s->fd);
+	s->fd = -1;
+}
+
+static void dispose(struct relay *r)
+{
+	free(r->ab.kept);
+	free(r->ba.kept);
+	free(r);
+}
+
+static void finish(struct relay *r, enum relay_end end, bool abort)
+{
+	struct relay_stats stats;
+
+	relay_stats(r, &stats);
+	event_del(&r->timer);
+	side_close(&r->a, abort);
+	side_close(&r->b, abort);
+	r->done(end, &stats, r->arg);
+	dispose(r);
+}
+
+static int64_t idle_limit(const struct relay *r)
+{
+	bool half = r->ab.ended || r->ba.ended;
+
+	return half && r->limits.half_closed_ms > 0 ? r->limits.half_closed_ms : r->limits.idle_ms;
+}
+
+/* One timer for both limits, set to the nearer; activity does not touch it, it looks when it fires. */
+static void arm(struct relay *r, int64_t now)
+{
+	int64_t idle = idle_limit(r), wait = 0;
+	struct timeval tv;
+
+	if (idle > 0)
+		wait = r->active_ms + idle - now;
+	if (r->limits.max_ms > 0 && (idle <= 0 || r->started_ms + r->limits.max_ms - now < wait))
+		wait = r->started_ms + r->limits.max_ms - now;
+	if (idle <= 0 && r->limits.max_ms <= 0)
+		return;
+	if (wait < 1)
+		wait = 1;
+	tv.tv_sec = (time_t)(wait / 1000);
+	tv.tv_usec = (suseconds_t)(wait % 1000 * 1000);
+	event_add(&r->timer, &tv);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct relay *r = arg;
+	int64_t now = now_ms(), idle = idle_limit(r);
+
+	(void)fd;
+	(void)what;
+	if (r->limits.max_ms > 0 && now - r->started_ms >= r->limits.max_ms)
+		finish(r, RELAY_END_LIFETIME, true);
+	else if (idle > 0 && now - r->active_ms >= idle)
+		finish(r, RELAY_END_IDLE, true);
+	else
+		arm(r, now);
+}
+
+/* Bytes that the budget leaves to read, RUN_MAX at most. */
+static size_t allowance(const struct relay *r)
+{
+	uint64_t used = r->ab.delivered + r->ba.delivered + r->ab.kept_len + r->ba.kept_len;
+
+	if (r->limits.max_bytes == 0)
+		return RUN_MAX;
+	if (used >= r->limits.max_bytes)
+		return 0;
+	return r->limits.max_bytes - used < RUN_MAX ? (size_t)(r->limits.max_bytes - used) : RUN_MAX;
+}
+
+static void forget_kept(struct flow *f)
+{
+	free(f->kept);
+	f->kept = NULL;
+	f->kept_off = 0;
+	f->kept_len = 0;
+}
+
+/* Returns true when the relay is gone. */
+static bool end_if_over(struct relay *r)
+{
+	if (!r->ab.closed || !r->ba.closed)
+		return false;
+	finish(r, r->broken ? RELAY_END_RESET : RELAY_END_CLOSED, false);
+	return true;
+}
+
+/* All that `from` sent is delivered: pass its end on. */
+static bool close_flow(struct flow *f)
+{
+	f->closed = true;
+	shutdown(f->to->fd, SHUT_WR);
+	return end_if_over(f->relay);
+}
+
+/*
+ * `to` takes no more. What it sent before it went may still wait to be read, an early error answer typically, so the
+ * opposite flow goes on until its end.
+ */
+static bool break_flow(struct flow *f)
+{
+	forget_kept(f);
+	event_del(&f->from->readable);
+	event_del(&f->to->writable);
+	f->relay->broken = true;
+	f->ended = true;
+	f->closed = true;
+	if (!end_if_over(f->relay)) {
+		arm(f->relay, now_ms());
+		return false;
+	}
+	return true;
+}
+
+static bool transient(int e)
+{
+	return e == EAGAIN || e == EWOULDBLOCK || e == EINTR;
+}
+
+static ssize_t send_some(int fd, const char *p, size_t n)
+{
+	return send(fd, p, n, MSG_NOSIGNAL);
+}
+
+static bool keep(struct flow *f, const char *p, size_t n)
+{
+	f->kept = malloc(n);
+	if (f->kept == NULL)
+		return false;
+	memcpy(f->kept, p, n);
+	f->kept_off = 0;
+	f->kept_len = n;
+	return true;
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+	struct flow *f = arg;
+	struct relay *r = f->relay;
+	size_t want = allowance(r);
+	bool spent = want == 0;
+	ssize_t n, sent;
+
+	(void)what;
+	n = read(fd, run_buffer, spent ? 1 : want);
+	if (n < 0 && transient(errno))
+		return;
+	if (n < 0) {
+		finish(r, RELAY_END_RESET, !r->broken);
+		return;
+	}
+	if (n == 0) {
+		event_del(&f->from->readable);
+		f->ended = true;
+		if (f->kept == NULL && close_flow(f))
+			return;
+		arm(r, now_ms());
+		return;
+	}
+	if (spent) {
+		finish(r, RELAY_END_BYTES, true);
+		return;
+	}
+	r->active_ms = now_ms();
+	sent = send_some(f->to->fd, run_buffer, (size_t)n);
+	if (sent < 0 && !transient(errno)) {
+		(void)break_flow(f);
+		return;
+	}
+	if (sent < 0)
+		sent = 0;
+	f->delivered += (uint64_t)sent;
+	if (sent == n)
+		return;
+	if (!keep(f, run_buffer + sent, (size_t)(n - sent))) {
+		finish(r, RELAY_END_RESET, true);
+		return;
+	}
+	event_del(&f->from->readable);
+	event_add(&f->to->writable, NULL);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+	struct flow *f = arg;
+	ssize_t sent;
+
+	(void)what;
+	sent = send_some(fd, f->kept + f->kept_off, f->kept_len);
+	if (sent < 0 && transient(errno))
+		return;
+	if (sent < 0) {
+		(void)break_flow(f);
+		return;
+	}
+	f->relay->active_ms = now_ms();
+	f->delivered += (uint64_t)sent;
+	f->kept_off += (size_t)sent;
+	f->kept_len -= (size_t)sent;
+	if (f->kept_len > 0)
+		return;
+	forget_kept(f);
+	event_del(&f->to->writable);
+	if (f->ended)
+		(void)close_flow(f);
+	else
+		event_add(&f->from->readable, NULL);
+}
+
+static void flow_init(struct flow *f, struct relay *r, struct side *from, struct side *to)
+{
+	f->relay = r;
+	f->from = from;
+	f->to = to;
+	event_assign(&from->readable, r->base, from->fd, EV_READ | EV_PERSIST, on_readable, f);
+	event_assign(&to->writable, r->base, to->fd, EV_WRITE | EV_PERSIST, on_writable, f);
+}
+
+static bool flow_start(struct flow *f, struct slice early)
+{
+	if (early.len > 0 && !keep(f, early.p, early.len))
+		return false;
+	return event_add(early.len > 0 ? &f->to->writable : &f->from->readable, NULL) == 0;
+}
+
+struct relay *relay_new(struct event_base *base, int fd_a, struct slice early_a, int fd_b, struct slice early_b,
+	const struct relay_limits *limits, relay_done_cb done, void *arg)
+{
+	struct relay *r = calloc(1, sizeof(*r));
+
+	if (r == NULL)
+		return NULL;
+	r->base = base;
+	r->a.fd = fd_a;
+	r->b.fd = fd_b;
+	r->limits = *limits;
+	r->done = done;
+	r->arg = arg;
+	r->started_ms = now_ms();
+	r->active_ms = r->started_ms;
+	flow_init(&r->ab, r, &r->a, &r->b);
+	flow_init(&r->ba, r, &r->b, &r->a);
+	evtimer_assign(&r->timer, base, on_timer, r);
+	if (!flow_start(&r->ab, early_a) || !flow_start(&r->ba, early_b)) {
+		event_del(&r->a.readable);
+		event_del(&r->a.writable);
+		event_del(&r->b.readable);
+		event_del(&r->b.writable);
+		dispose(r);
+		return NULL;
+	}
+	arm(r, r->started_ms);
+	return r;
+}
+
+void relay_stats(const struct relay *r, struct relay_stats *out)
+{
+	out->a_to_b = r->ab.delivered;
+	out->b_to_a = r->ba.delivered;
+}
+
+void relay_free(struct relay *r)
+{
+	if (r == NULL)
+		return;
+	event_del(&r->timer);
+	side_close(&r->a, true);
+	side_close(&r->b, true);
+	dispose(r);
+}
