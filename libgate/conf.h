@@ -40,6 +40,12 @@ struct conf_key {
 int conf_load(void *conf, const struct conf_key *keys, const char *file /* NULL: none */, struct err *err) MUSTCHECK;
 /* The same from text already in memory; name stands in messages. */
 int conf_load_text(void *conf, const struct conf_key *keys, struct slice text, const char *name, struct err *err) MUSTCHECK;
+/*
+ * For a parse() of the table that looks into a list or object: names the node that its message is about, so that the
+ * message carries that node's place and not the whole value's. The first call of one parse() counts. Returns -1.
+ */
+int conf_blame(const struct json_node *node);
+
 void conf_release(void *conf, const struct conf_key *keys); /* frees CONF_STRING members */
 
 #endif

@@ -36,6 +36,6 @@ typedef void (*listen_cb)(int fd, const struct peer *peer, void *arg);
 struct listener *listener_new(struct event_base *base, int fd, listen_cb cb, void *arg);
 void listener_pause(struct listener *l); /* stop accepting, e.g. at the connection cap */
 void listener_resume(struct listener *l);
-void listener_free(struct listener *l); /* closes fd */
+void listener_free(struct listener *l); /* closes fd; allowed inside the callback */
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * The operator's log: lines on stderr (or syslog), "LEVEL program: text". Every byte that is not printable ASCII is
+ * The operator's log: lines on stderr, "LEVEL program: text"; with a journald priority in place of
+ * LEVEL when the journal reads stderr. Every byte that is not printable ASCII is
  * escaped at the writer. Library code does not log; sessions log at LOG_DEBUG with their own prefix.
  */
 #ifndef GATE_LOG_H
