@@ -1,0 +1,72 @@
+/* Messages between master and worker: sending and receiving one, with its descriptor. */
+#include "dockerproxy/link_wire.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+union control {
+	struct cmsghdr head;
+	char space[CMSG_SPACE(sizeof(int))];
+};
+
+int link_pair(int fds[2])
+{
+	return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds);
+}
+
+bool link_send(int line, const struct link_msg *msg, int fd)
+{
+	struct iovec iov = { .iov_base = (void *)(uintptr_t)msg, .iov_len = sizeof(*msg) };
+	struct msghdr head = { .msg_iov = &iov, .msg_iovlen = 1 };
+	union control control = { .space = { 0 } };
+	ssize_t n;
+
+	if (fd >= 0) {
+		struct cmsghdr *c;
+
+		head.msg_control = control.space;
+		head.msg_controllen = sizeof(control.space);
+		c = CMSG_FIRSTHDR(&head);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &fd, sizeof(int));
+	}
+	do {
+		n = sendmsg(line, &head, MSG_NOSIGNAL | MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	return n == (ssize_t)sizeof(*msg);
+}
+
+/* At most one descriptor fits the control buffer: the kernel closes what a broken peer sends beyond it. */
+static int take_fd(struct msghdr *head)
+{
+	struct cmsghdr *c = CMSG_FIRSTHDR(head);
+	int fd = -1;
+
+	if (c != NULL && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(&fd, CMSG_DATA(c), sizeof(int));
+	return fd;
+}
+
+int link_receive(int line, struct link_msg *msg, int *fd)
+{
+	struct iovec iov = { .iov_base = msg, .iov_len = sizeof(*msg) };
+	union control control = { .space = { 0 } };
+	struct msghdr head = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.space,
+		.msg_controllen = sizeof(control.space) };
+	ssize_t n;
+
+	do {
+		n = recvmsg(line, &head, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	} while (n < 0 && errno == EINTR);
+	*fd = -1;
+	if (n < 0)
+		return errno == EAGAIN ? 0 : -1;
+	*fd = take_fd(&head);
+	if (n == (ssize_t)sizeof(*msg) && (head.msg_flags & MSG_TRUNC) == 0)
+		return 1;
+	util_closep(fd);
+	return -1;
+}
