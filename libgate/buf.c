@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "libgate/utf8.h"
+
 #define BUF_FIRST 256 /* bytes of the first allocation, where max allows */
 
 void buf_init(struct buf *b, size_t max)
@@ -163,39 +165,6 @@ int buf_put_u64(struct buf *b, uint64_t v)
 	return buf_put(b, digits + at, sizeof(digits) - at);
 }
 
-/* Length of the well-formed UTF-8 sequence (RFC 3629, Unicode table 3-7) at p, 0 when there is none. */
-static size_t utf8_length(const unsigned char *p, size_t len)
-{
-	size_t n;
-	unsigned char low = 0x80, high = 0xbf;
-
-	if (p[0] < 0x80)
-		return 1;
-	if (p[0] >= 0xc2 && p[0] <= 0xdf) {
-		n = 2;
-	} else if (p[0] >= 0xe0 && p[0] <= 0xef) {
-		n = 3;
-		if (p[0] == 0xe0)
-			low = 0xa0;
-		else if (p[0] == 0xed)
-			high = 0x9f;
-	} else if (p[0] >= 0xf0 && p[0] <= 0xf4) {
-		n = 4;
-		if (p[0] == 0xf0)
-			low = 0x90;
-		else if (p[0] == 0xf4)
-			high = 0x8f;
-	} else {
-		return 0;
-	}
-	if (len < n || p[1] < low || p[1] > high)
-		return 0;
-	for (size_t i = 2; i < n; i++)
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-	return n;
-}
-
 /*
  * Bytes at p that stand for themselves inside a JSON string, 0 when the first needs an escape. The C1 controls
  * (U+0080 to U+009F) are escaped as well: a terminal that shows a log line obeys them.
@@ -204,7 +173,7 @@ static size_t json_plain(const unsigned char *p, size_t len)
 {
 	if (p[0] < 0x80)
 		return p[0] >= 0x20 && p[0] < 0x7f && p[0] != '"' && p[0] != '\\';
-	size_t n = utf8_length(p, len);
+	size_t n = utf8_length((const char *)p, len);
 	return n == 2 && p[0] == 0xc2 && p[1] < 0xa0 ? 0 : n;
 }
 

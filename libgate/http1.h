@@ -99,7 +99,7 @@ enum http_flags {
 	HTTP_REQUEST = 0,
 	HTTP_RESPONSE = 1 << 0,
 	HTTP_TE_ANY_CASE = 1 << 1, /* take `Chunked` as chunked (a forward proxy's clients) */
-	HTTP_HOST_OPTIONAL = 1 << 2, /* CONNECT and HTTP/1.0 clients of a forward proxy */
+	HTTP_HOST_OPTIONAL = 1 << 2, /* HTTP/1.1 without Host, which HTTP/1.0 never needs (clients of a forward proxy) */
 	HTTP_LENIENT_RESPONSE = 1 << 3, /* an origin's answer: TE with CL drops CL and forces close */
 };
 
@@ -110,6 +110,7 @@ struct http_head {
 	/* reader state */
 	size_t scanned; /* bytes already examined */
 	size_t line; /* offset of the line being read */
+	uint8_t connection; /* members of Connection seen so far */
 	enum http_reason reason; /* set with HTTP_BAD */
 	/* result, valid after HTTP_DONE */
 	size_t length; /* bytes of the head; the body starts here */
@@ -142,7 +143,10 @@ void http_head_init(struct http_head *h, unsigned flags, size_t max);
  */
 enum http_result http_head_read(struct http_head *h, const char *p, size_t len) MUSTCHECK;
 
-/* Framing of a response to `method` (RFC 9112 section 6.3), after HTTP_DONE. Sets framing; HTTP_BAD when it has none. */
+/*
+ * Framing of a response to `method` (RFC 9112 section 6.3), after HTTP_DONE. Sets framing, and keep_alive to false where
+ * the body ends by closing or where fields promise a body that the status forbids. HTTP_BAD when the framing is in doubt.
+ */
 enum http_result http_response_framing(struct http_head *h, enum http_method request_method) MUSTCHECK;
 
 static inline struct slice http_span(const char *p, struct http_span s)
