@@ -1,0 +1,106 @@
+/* Field names that framing depends on, and what stands in comma-separated values. */
+#include "libgate/http1_field.h"
+
+#include "libgate/http1_class.h"
+
+/* By length first: a name is compared with one or two candidates, not with all. */
+enum http_field_name http_field_name(struct slice name)
+{
+	switch (name.len) {
+	case 2:
+		return slice_case_is(name, "te") ? HTTP_F_TE : HTTP_F_OTHER;
+	case 4:
+		return slice_case_is(name, "host") ? HTTP_F_HOST : HTTP_F_OTHER;
+	case 6:
+		return slice_case_is(name, "expect") ? HTTP_F_EXPECT : HTTP_F_OTHER;
+	case 7:
+		if (slice_case_is(name, "upgrade"))
+			return HTTP_F_UPGRADE;
+		return slice_case_is(name, "trailer") ? HTTP_F_TRAILER : HTTP_F_OTHER;
+	case 10:
+		if (slice_case_is(name, "connection"))
+			return HTTP_F_CONNECTION;
+		return slice_case_is(name, "keep-alive") ? HTTP_F_KEEP_ALIVE : HTTP_F_OTHER;
+	case 12:
+		return slice_case_is(name, "content-type") ? HTTP_F_CONTENT_TYPE : HTTP_F_OTHER;
+	case 14:
+		return slice_case_is(name, "content-length") ? HTTP_F_CONTENT_LENGTH : HTTP_F_OTHER;
+	case 15:
+		return slice_case_is(name, "x-registry-auth") ? HTTP_F_X_REGISTRY_AUTH : HTTP_F_OTHER;
+	case 16:
+		if (slice_case_is(name, "content-encoding"))
+			return HTTP_F_CONTENT_ENCODING;
+		return slice_case_is(name, "proxy-connection") ? HTTP_F_PROXY_CONNECTION : HTTP_F_OTHER;
+	case 17:
+		return slice_case_is(name, "transfer-encoding") ? HTTP_F_TRANSFER_ENCODING : HTTP_F_OTHER;
+	case 18:
+		return slice_case_is(name, "proxy-authenticate") ? HTTP_F_PROXY_AUTHENTICATE : HTTP_F_OTHER;
+	case 19:
+		return slice_case_is(name, "proxy-authorization") ? HTTP_F_PROXY_AUTHORIZATION : HTTP_F_OTHER;
+	default:
+		return HTTP_F_OTHER;
+	}
+}
+
+static bool is_ows(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+struct slice http_trim(struct slice s)
+{
+	while (s.len > 0 && is_ows(s.p[0]))
+		s = slice_skip(s, 1);
+	while (s.len > 0 && is_ows(s.p[s.len - 1]))
+		s.len--;
+	return s;
+}
+
+bool http_list_next(struct slice *rest, struct slice *member)
+{
+	while (rest->len > 0) {
+		const char *comma = memchr(rest->p, ',', rest->len);
+		size_t n = comma != NULL ? (size_t)(comma - rest->p) : rest->len;
+
+		*member = http_trim(slice_make(rest->p, n));
+		*rest = slice_skip(*rest, comma != NULL ? n + 1 : n);
+		if (member->len > 0)
+			return true;
+	}
+	return false;
+}
+
+bool http_list_has(struct slice value, const char *token)
+{
+	struct slice member;
+
+	while (http_list_next(&value, &member))
+		if (slice_case_is(member, token))
+			return true;
+	return false;
+}
+
+bool http_is_token(struct slice s)
+{
+	for (size_t i = 0; i < s.len; i++)
+		if (!http_is(s.p[i], HTTP_C_TOKEN))
+			return false;
+	return s.len > 0;
+}
+
+struct slice http_field_value(const struct http_head *h, const char *p, enum http_field_name id)
+{
+	if (h->first[id] == 0)
+		return slice_make(NULL, 0);
+	return http_span(p, h->fields[h->first[id] - 1].value);
+}
+
+bool http_connection_names(const struct http_head *h, const char *p, const char *token)
+{
+	if (h->first[HTTP_F_CONNECTION] == 0)
+		return false;
+	for (unsigned i = h->first[HTTP_F_CONNECTION] - 1U; i < h->nfields; i++)
+		if (h->fields[i].id == HTTP_F_CONNECTION && http_list_has(http_span(p, h->fields[i].value), token))
+			return true;
+	return false;
+}
