@@ -72,7 +72,7 @@ static int hex_value(char c)
 /* Decodes s once into the scratch space, or leaves it where it is when it holds no escape. Any byte but NUL. */
 static bool decode(struct target *t, struct slice s, struct slice *out)
 {
-	if (memchr(s.p, '%', s.len) == NULL) {
+	if (s.len == 0 || memchr(s.p, '%', s.len) == NULL) {
 		*out = s;
 		return true;
 	}
@@ -114,7 +114,7 @@ bool target_decode(struct target *t, struct slice s, const char *allowed, struct
 		if (c == 0 || strchr(allowed, c) == NULL)
 			return false;
 	}
-	return s.len == 0 ? (*out = s, true) : decode(t, s, out);
+	return decode(t, s, out);
 }
 
 static enum target_fault parse_path(struct target *t)
