@@ -18,12 +18,13 @@ enum confine_role { CONFINE_PROXY_WORKER, CONFINE_EGRESS };
 struct confine_plan {
 	enum confine_role role;
 	uid_t uid; /* (uid_t)-1: stay */
-	gid_t gid;
+	gid_t gid; /* (gid_t)-1: stay; supplementary groups are given up with it */
 	const char *chroot_dir; /* NULL: none */
 	const uint16_t *connect_ports; /* TCP ports that Landlock leaves reachable; NULL with n 0: no TCP connect at all */
 	unsigned n_connect_ports;
 	bool any_tcp; /* egressd: Landlock cannot know the ports */
 	uint64_t max_fds; /* RLIMIT_NOFILE, 0: stay */
+	bool rights_only; /* user, group, capabilities and no_new_privs; no Landlock, seccomp or resource limits */
 };
 
 struct confine_result {
@@ -33,6 +34,17 @@ struct confine_result {
 	char missing[256]; /* "landlock: not in this kernel", empty when all holds */
 };
 
+/*
+ * A user's uid and primary group, or a group's gid, by name or by number. Names are looked up in /etc/passwd and
+ * /etc/group alone, so that a static program works. A number needs no entry: the gid is then the same number.
+ */
+int confine_find_user(const char *name, uid_t *uid, gid_t *gid, struct err *err) MUSTCHECK;
+int confine_find_group(const char *name, gid_t *gid, struct err *err) MUSTCHECK;
+
+/*
+ * Only for a process with one thread. Everything that opens files (keys, zone files, resolver settings, random numbers
+ * of old libraries) must have happened. A failure leaves the process half confined: it must exit.
+ */
 int confine_apply(const struct confine_plan *plan, struct confine_result *result, struct err *err) MUSTCHECK;
 
 #endif

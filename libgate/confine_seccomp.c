@@ -1,0 +1,122 @@
+/* Confinement: the seccomp filter of a role, from the table of its system calls. */
+#include "libgate/confine_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <seccomp.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define UNDER_SANITIZER 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) && !defined(UNDER_SANITIZER)
+#define UNDER_SANITIZER 1
+#endif
+
+enum effect { ALLOW, DENY };
+
+struct row {
+	unsigned roles;
+	enum effect effect;
+	const char *name;
+	unsigned nargs;
+	struct scmp_arg_cmp arg;
+};
+
+#define PROXY (1U << CONFINE_PROXY_WORKER)
+#define EGRESS (1U << CONFINE_EGRESS)
+#define BOTH (PROXY | EGRESS)
+#define ANY 0, { 0, _SCMP_CMP_MIN, 0, 0 }
+#define ARG(...) 1, SCMP_CMP64(__VA_ARGS__)
+
+/* Binary search over the system calls instead of a walk along the table: the filter runs at every call. */
+#define FILTER_TREE 2
+
+static int add_row(scmp_filter_ctx ctx, const struct row *row, struct err *err)
+{
+	int nr = seccomp_syscall_resolve_name(row->name);
+	uint32_t action = row->effect == ALLOW ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO(EACCES);
+	int rc;
+
+	if (nr == __NR_SCMP_ERROR)
+		return 0;
+	rc = seccomp_rule_add_array(ctx, action, nr, row->nargs, &row->arg);
+	/* EDOM: a pseudo number, a call that this machine does not have. */
+	if (rc == 0 || rc == -EDOM)
+		return 0;
+	errno = -rc;
+	return err_errno(err, "seccomp rule for %s", row->name);
+}
+
+static int add_rows(scmp_filter_ctx ctx, enum confine_role role, struct err *err)
+{
+	const scmp_datum_t self = (scmp_datum_t)getpid();
+	const struct row rows[] = {
+#define ROW(roles, effect, name, condition) { roles, effect, #name, condition },
+#include "libgate/confine_syscall.def"
+#undef ROW
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if ((rows[i].roles & 1U << role) != 0 && add_row(ctx, &rows[i], err) < 0)
+			return -1;
+	return 0;
+}
+
+#ifdef UNDER_SANITIZER
+/* A sanitizer's report looks for a symbolizer to run; it must live to print without one. */
+static int add_sanitizer_rows(scmp_filter_ctx ctx, struct err *err)
+{
+	static const char *const names[] = { "fork", "vfork", "clone", "clone3", "execve", "prctl", "wait4", "kill",
+		"personality" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		const struct row row = { BOTH, DENY, names[i], ANY };
+
+		if (add_row(ctx, &row, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+#else
+static int add_sanitizer_rows(scmp_filter_ctx ctx, struct err *err)
+{
+	return 0;
+}
+#endif
+
+static int load(scmp_filter_ctx ctx, struct confine_result *result, struct err *err)
+{
+	int rc = seccomp_load(ctx);
+
+	if (rc == 0) {
+		result->seccomp = true;
+		return 0;
+	}
+	errno = -rc;
+
+	if (rc == -ENOSYS || rc == -EINVAL) {
+		confine_missing(result, "seccomp: not in this kernel");
+		return 0;
+	}
+	return err_errno(err, "the seccomp filter cannot be loaded");
+}
+
+int confine_seccomp(const struct confine_plan *plan, struct confine_result *result, struct err *err)
+{
+	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_KILL_PROCESS);
+	int rc;
+
+	if (ctx == NULL)
+		return err_set(err, ENOMEM, "seccomp filter");
+	seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, FILTER_TREE);
+	seccomp_attr_set(ctx, SCMP_FLTATR_API_SYSRAWRC, 1);
+	rc = add_rows(ctx, plan->role, err) < 0 || add_sanitizer_rows(ctx, err) < 0 || load(ctx, result, err) < 0 ? -1 : 0;
+	seccomp_release(ctx);
+	return rc;
+}
