@@ -23,6 +23,8 @@ struct confine_plan {
 	const uint16_t *connect_ports; /* TCP ports that Landlock leaves reachable; NULL with n 0: no TCP connect at all */
 	unsigned n_connect_ports;
 	bool any_tcp; /* egressd: Landlock cannot know the ports */
+	const char *read_dir; /* files below it may still be opened for reading (reload); NULL: none at all */
+	const char *append_dir; /* files in it may still be opened for appending and created (audit log); NULL: none */
 	uint64_t max_fds; /* RLIMIT_NOFILE, 0: stay */
 	bool rights_only; /* user, group, capabilities and no_new_privs; no Landlock, seccomp or resource limits */
 };

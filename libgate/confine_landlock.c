@@ -1,7 +1,8 @@
-/* Confinement: Landlock. No file may be opened; TCP is bound never and connected only to the ports of the plan. */
+/* Confinement: Landlock. Files only below the plan's directories; TCP is bound never and connected only to the ports of the plan. */
 #include "libgate/confine_parts.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/types.h>
 #include <stddef.h>
 #include <sys/syscall.h>
@@ -22,13 +23,22 @@ struct ruleset_attr {
 	__u64 scoped; /* ABI 6 */
 };
 
+struct path_beneath_attr {
+	__u64 allowed_access;
+	__s32 parent_fd;
+} __attribute__((packed));
+
 struct net_port_attr {
 	__u64 allowed_access;
 	__u64 port;
 };
 
 #define CREATE_RULESET_VERSION (1U << 0)
+#define RULE_PATH_BENEATH 1
 #define RULE_NET_PORT 2
+#define ACCESS_FS_WRITE_FILE (1ULL << 1)
+#define ACCESS_FS_READ_FILE (1ULL << 2)
+#define ACCESS_FS_MAKE_REG (1ULL << 8)
 #define ACCESS_FS_ABI1 ((1ULL << 13) - 1)
 #define ACCESS_FS_REFER (1ULL << 13) /* ABI 2 */
 #define ACCESS_FS_TRUNCATE (1ULL << 14) /* ABI 3 */
@@ -72,6 +82,29 @@ static size_t size_of(int abi)
 	return abi >= ABI_NET ? offsetof(struct ruleset_attr, scoped) : offsetof(struct ruleset_attr, handled_access_net);
 }
 
+static int allow_dir(int ruleset, const char *dir, __u64 access, struct err *err)
+{
+	struct path_beneath_attr rule = { .allowed_access = access };
+	auto_close int fd = -1;
+
+	if (dir == NULL)
+		return 0;
+	fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return err_errno(err, "directory %s", dir);
+	rule.parent_fd = fd;
+	if (syscall(__NR_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &rule, 0) < 0)
+		return err_errno(err, "Landlock rule for %s", dir);
+	return 0;
+}
+
+static int allow_dirs(int ruleset, const struct confine_plan *plan, struct err *err)
+{
+	if (allow_dir(ruleset, plan->read_dir, ACCESS_FS_READ_FILE, err) < 0)
+		return -1;
+	return allow_dir(ruleset, plan->append_dir, ACCESS_FS_WRITE_FILE | ACCESS_FS_MAKE_REG, err);
+}
+
 static int allow_ports(int ruleset, const struct confine_plan *plan, struct err *err)
 {
 	for (unsigned i = 0; i < plan->n_connect_ports; i++) {
@@ -101,6 +134,8 @@ int confine_landlock(const struct confine_plan *plan, struct confine_result *res
 	ruleset = (int)syscall(__NR_landlock_create_ruleset, &attr, size_of((int)abi), 0);
 	if (ruleset < 0)
 		return err_errno(err, "Landlock ruleset");
+	if (allow_dirs(ruleset, plan, err) < 0)
+		return -1;
 	if (abi < ABI_NET)
 		confine_missing(result, "Landlock: version %ld of this kernel has no TCP rules", abi);
 	else if (allow_ports(ruleset, plan, err) < 0)

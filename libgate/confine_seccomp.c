@@ -31,6 +31,9 @@ struct row {
 #define PROXY (1U << CONFINE_PROXY_WORKER)
 #define EGRESS (1U << CONFINE_EGRESS)
 #define BOTH (PROXY | EGRESS)
+#define READER (1U << 8)
+#define APPENDER (1U << 9)
+#define NEITHER (1U << 10)
 #define ANY 0, { 0, _SCMP_CMP_MIN, 0, 0 }
 #define ARG(...) 1, SCMP_CMP64(__VA_ARGS__)
 
@@ -53,7 +56,18 @@ static int add_row(scmp_filter_ctx ctx, const struct row *row, struct err *err)
 	return err_errno(err, "seccomp rule for %s", row->name);
 }
 
-static int add_rows(scmp_filter_ctx ctx, enum confine_role role, struct err *err)
+static unsigned roles_of(const struct confine_plan *plan)
+{
+	unsigned roles = 1U << plan->role;
+
+	if (plan->read_dir != NULL)
+		roles |= READER;
+	if (plan->append_dir != NULL)
+		roles |= APPENDER;
+	return (roles & (READER | APPENDER)) != 0 ? roles : roles | NEITHER;
+}
+
+static int add_rows(scmp_filter_ctx ctx, unsigned roles, struct err *err)
 {
 	const scmp_datum_t self = (scmp_datum_t)getpid();
 	const struct row rows[] = {
@@ -63,7 +77,7 @@ static int add_rows(scmp_filter_ctx ctx, enum confine_role role, struct err *err
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if ((rows[i].roles & 1U << role) != 0 && add_row(ctx, &rows[i], err) < 0)
+		if ((rows[i].roles & roles) != 0 && add_row(ctx, &rows[i], err) < 0)
 			return -1;
 	return 0;
 }
@@ -116,7 +130,7 @@ int confine_seccomp(const struct confine_plan *plan, struct confine_result *resu
 		return err_set(err, ENOMEM, "seccomp filter");
 	seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, FILTER_TREE);
 	seccomp_attr_set(ctx, SCMP_FLTATR_API_SYSRAWRC, 1);
-	rc = add_rows(ctx, plan->role, err) < 0 || add_sanitizer_rows(ctx, err) < 0 || load(ctx, result, err) < 0 ? -1 : 0;
+	rc = add_rows(ctx, roles_of(plan), err) < 0 || add_sanitizer_rows(ctx, err) < 0 || load(ctx, result, err) < 0 ? -1 : 0;
 	seccomp_release(ctx);
 	return rc;
 }

@@ -541,6 +541,69 @@ static void test_landlock_ports(void)
 	close(other);
 }
 
+static char dir[] = "/tmp/test_confine.XXXXXX";
+
+static long probe_read_below(void)
+{
+	char path[64], b[8];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/conf", dir);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -1 : read(fd, b, sizeof(b)) == 4 ? 0 : -1;
+}
+
+static long probe_append_below(void)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/log", dir);
+	fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+	return fd < 0 ? -1 : write(fd, "x", 1);
+}
+
+static long probe_write_below(void)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "%s/conf", dir);
+	return open(path, O_WRONLY | O_TRUNC);
+}
+
+/* What a plan's directories leave, and nothing beside it. */
+static void test_directories(void)
+{
+	struct confine_plan plan = plan_of(CONFINE_EGRESS);
+	char path[64];
+	int fd;
+
+	if (!supported(true)) {
+		CU_PASS("this kernel has no Landlock");
+		return;
+	}
+	CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
+	chmod(dir, 0777);
+	snprintf(path, sizeof(path), "%s/conf", dir);
+	fd = open(path, O_WRONLY | O_CREAT, 0644);
+	CU_ASSERT_EQUAL(write(fd, "conf", 4), 4);
+	close(fd);
+	plan.read_dir = dir;
+	CU_ASSERT_EQUAL(run(&plan, probe_read_below, NULL), EXIT_DONE);
+	CU_ASSERT_EQUAL(run(&plan, probe_open, NULL), EXIT_ERRNO + EACCES);
+	CU_ASSERT_EQUAL(run(&plan, probe_append_below, NULL), -SIGSYS);
+	CU_ASSERT_EQUAL(run(&plan, probe_write_below, NULL), -SIGSYS);
+	plan.read_dir = NULL;
+	plan.append_dir = dir;
+	CU_ASSERT_EQUAL(run(&plan, probe_append_below, NULL), EXIT_DONE);
+	CU_ASSERT_EQUAL(run(&plan, probe_read_below, NULL), -SIGSYS);
+	CU_ASSERT_EQUAL(run(&plan, probe_write_below, NULL), -SIGSYS);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/log", dir);
+	unlink(path);
+	rmdir(dir);
+}
+
 static long probe_identity(void)
 {
 	uid_t r, e, s;
@@ -599,6 +662,7 @@ static const struct unit_test tests[] = {
 	{ "egress", test_egress },
 	{ "probes work unconfined", test_probes_work_unconfined },
 	{ "landlock ports", test_landlock_ports },
+	{ "directories", test_directories },
 	{ "identity", test_identity },
 	{ "names", test_names },
 };
