@@ -5,4 +5,6 @@
 #ifndef DOCKERPROXY_COMMANDS_H
 #define DOCKERPROXY_COMMANDS_H
 
+int dockerproxy_run(int argc, char **argv);
+
 #endif
