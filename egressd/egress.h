@@ -1,0 +1,52 @@
+/* What the sessions of one process share. */
+#ifndef EGRESSD_EGRESS_H
+#define EGRESSD_EGRESS_H
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "egressd/conf.h"
+#include "egressd/guard.h"
+#include "egressd/metrics.h"
+#include "egressd/tally.h"
+#include "libgate/audit.h"
+
+struct resolver;
+struct session;
+struct relayed;
+
+TAILQ_HEAD(session_list, session);
+TAILQ_HEAD(relayed_list, relayed);
+
+struct egress {
+	struct event_base *base;
+	struct egress_conf *conf; /* replaced as a whole by a reload */
+	struct guard guard;
+	struct resolver *resolver;
+	struct audit *audit;
+	struct metrics metrics;
+	struct tally tally; /* connections by host */
+	struct session_list sessions;
+	struct session_list dead; /* closed, freed in the next turn of the loop */
+	struct relayed_list relayed; /* connections of pinned targets */
+	struct event reaper;
+	struct event flush; /* writes the audit lines of this turn */
+	unsigned nclients; /* sessions and relayed connections */
+	unsigned max_clients;
+	unsigned nrefused; /* over the limit, being told so */
+	uint64_t bytes; /* of all connections that ended, and of exchanges that run */
+	int64_t started_ms;
+	bool draining;
+	bool spent; /* a budget of the whole is used up */
+};
+
+int64_t egress_now_ms(void);
+int64_t egress_now_us(void);
+
+/* A line for the audit log goes out at the end of this turn. */
+void egress_audit_done(struct egress *e);
+
+#endif

@@ -1,0 +1,460 @@
+/* egressd run: from the configuration to the loop, and out of it again. */
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <libgen.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "egressd/commands.h"
+#include "egressd/connect.h"
+#include "egressd/egress.h"
+#include "egressd/resolve.h"
+#include "egressd/room.h"
+#include "egressd/session.h"
+#include "egressd/tcp.h"
+#include "libgate/confine.h"
+#include "libgate/listen.h"
+#include "libgate/log.h"
+
+#define CONFIG_FILE_MAX (1024 * 1024)
+
+struct port {
+	struct listener *listener;
+	struct tcp_port *tcp; /* NULL: the proxy */
+};
+
+struct program {
+	struct egress egress;
+	const char *config; /* NULL: environment alone */
+	struct port ports[CONF_LISTEN_MAX + CONF_TARGETS_MAX];
+	int fds[CONF_LISTEN_MAX + CONF_TARGETS_MAX];
+	unsigned nports;
+	struct event *signals[3];
+	struct event *tick;
+	struct confine_result confined;
+	int64_t drain_until_ms;
+};
+
+/* --- what is said at start --------------------------------------------------------------------------------------- */
+
+static void note_rule(const struct rule *rule, const char *note, void *arg)
+{
+	(void)arg;
+	log_warn("allowlist entry %s: %s", rule->text, note);
+}
+
+static void say_configuration(const struct egress_conf *c)
+{
+	if (rules_count(c->allow) == 0 && c->listen.n > 0)
+		log_warn("the allowlist is empty: nothing is allowed");
+	rules_notes(c->allow, note_rule, NULL);
+	if (c->mode == MODE_WARN)
+		log_warn("warn mode: the allowlist is not enforced, only addresses are; for learning, never for production");
+	for (unsigned i = 0; i < c->pins.n; i++) {
+		char text[64];
+		addr_format(&c->pins.pin[i].addr, text, sizeof(text));
+		log_warn("test host %s is pinned to %s and exempt from the address check", c->pins.pin[i].host.name, text);
+	}
+}
+
+/* --- reload ------------------------------------------------------------------------------------------------------ */
+
+/* conf_load() would do, but the file is opened under confinement: only its directory is left, for reading. */
+static char *read_config(const char *path, size_t *len, struct err *err)
+{
+	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	char *text = malloc(CONFIG_FILE_MAX + 1);
+	ssize_t n;
+
+	*len = 0;
+	if (fd < 0 || text == NULL) {
+		err_errno(err, "configuration %s cannot be opened", path);
+		free(text);
+		return NULL;
+	}
+	while ((n = read(fd, text + *len, CONFIG_FILE_MAX + 1 - *len)) > 0)
+		*len += (size_t)n;
+	if (n < 0 || *len > CONFIG_FILE_MAX) {
+		err_set(err, n < 0 ? errno : EFBIG, "configuration %s cannot be read", path);
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+/* What was opened or dropped at start stays as it was; everything else is taken over. */
+static void take_over(struct egress *e, struct egress_conf *fresh)
+{
+	struct egress_conf *old = e->conf;
+
+	e->conf = fresh;
+	e->guard.refuse = &fresh->refuse;
+	egress_conf_free(old);
+}
+
+static void reopen_audit(struct egress *e)
+{
+	struct err err = ERR_INIT;
+
+	if (audit_reopen(e->audit, &err) != 0)
+		log_error("SIGHUP: the audit log stays where it was: %s", err.text);
+}
+
+static void reload(struct program *p)
+{
+	struct egress *e = &p->egress;
+	struct err err = ERR_INIT;
+	struct egress_conf *fresh = NULL;
+	size_t len;
+
+	if (p->config == NULL) {
+		log_info("SIGHUP: the configuration comes from the environment, there is nothing to read again");
+		reopen_audit(e);
+		return;
+	}
+	auto_free char *text = read_config(p->config, &len, &err);
+	if (text != NULL)
+		fresh = egress_conf_load_text(slice_make(text, len), p->config, &err);
+	if (fresh == NULL) {
+		e->metrics.reload_failures_total++;
+		log_error("SIGHUP: nothing changes: %s", err.text);
+		return;
+	}
+	e->metrics.reloads_total++;
+	take_over(e, fresh);
+	log_set_level((enum log_level)fresh->log_level);
+	log_info("SIGHUP: %s taken over, %zu allowlist entries", p->config, rules_count(fresh->allow));
+	say_configuration(fresh);
+	session_judge_again(e);
+	reopen_audit(e);
+}
+
+/* --- drain ------------------------------------------------------------------------------------------------------- */
+
+static void close_listeners(struct program *p)
+{
+	for (unsigned i = 0; i < p->nports; i++) {
+		listener_free(p->ports[i].listener);
+		p->ports[i].listener = NULL;
+	}
+}
+
+static void begin_drain(struct program *p)
+{
+	struct egress *e = &p->egress;
+
+	if (e->draining) { /* a second signal does not wait */
+		event_base_loopbreak(e->base);
+		return;
+	}
+	e->draining = true;
+	p->drain_until_ms = egress_now_ms() + e->conf->timeouts.drain;
+	log_info("draining: %u connections have %lld ms to finish", e->nclients, (long long)e->conf->timeouts.drain);
+	close_listeners(p);
+	session_close_idle(e);
+	if (e->nclients == 0)
+		event_base_loopbreak(e->base);
+}
+
+static void on_signal(evutil_socket_t number, short what, void *arg)
+{
+	struct program *p = arg;
+
+	(void)what;
+	if (number == SIGHUP)
+		reload(p);
+	else
+		begin_drain(p);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	struct program *p = arg;
+	struct egress *e = &p->egress;
+	int64_t now = egress_now_ms();
+
+	(void)fd;
+	(void)what;
+	session_sweep(e, now);
+	if (e->spent)
+		tcp_close_all(e);
+	if (e->draining) {
+		session_close_idle(e);
+		if (e->nclients == 0 || now >= p->drain_until_ms)
+			event_base_loopbreak(e->base);
+	}
+}
+
+static void on_reap(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	session_reap(arg);
+}
+
+static void on_flush(evutil_socket_t fd, short what, void *arg)
+{
+	struct egress *e = arg;
+
+	(void)fd;
+	(void)what;
+	audit_flush(e->audit);
+}
+
+static void on_client(int fd, const struct peer *peer, void *arg)
+{
+	session_accept(arg, fd, peer);
+}
+
+/* --- start ------------------------------------------------------------------------------------------------------- */
+
+static void know_listen_port(struct egress *e, const char *address)
+{
+	const char *colon = strrchr(address, ':');
+	uint16_t port;
+
+	if (colon != NULL && port_parse(slice_str(colon + 1), &port))
+		guard_know_port(&e->guard, port);
+}
+
+static int start_resolver(struct egress *e, struct err *err)
+{
+	const struct egress_conf *c = e->conf;
+	const struct resolver_settings settings = { c->resolver, c->timeouts.dns, (unsigned)c->limits.lookups,
+		(unsigned)c->limits.lookups_per_rule, (unsigned)c->limits.cached_names, c->timeouts.cache };
+	struct addr servers[GUARD_KNOWN_MAX];
+	unsigned n;
+
+	e->resolver = resolver_new(e->base, &settings, err);
+	if (e->resolver == NULL)
+		return -1;
+	guard_init(&e->guard, &c->refuse);
+	guard_read_gateways(&e->guard);
+	n = resolver_servers(e->resolver, servers, ARRAY_SIZE(servers));
+	for (unsigned i = 0; i < n; i++)
+		guard_know(&e->guard, &servers[i]);
+	for (unsigned i = 0; i < c->listen.n; i++)
+		know_listen_port(e, c->listen.at[i]);
+	for (unsigned i = 0; i < c->targets.n; i++)
+		know_listen_port(e, c->targets.target[i]->listen);
+	return 0;
+}
+
+/* Sockets are opened here and served later, after the rights are gone; a target's only after it is pinned. */
+static int open_ports(struct program *p, struct err *err)
+{
+	const struct egress_conf *c = p->egress.conf;
+
+	for (unsigned i = 0; i < c->listen.n + c->targets.n; i++) {
+		const char *at = i < c->listen.n ? c->listen.at[i] : c->targets.target[i - c->listen.n]->listen;
+		p->fds[i] = listen_tcp(at, err);
+		if (p->fds[i] < 0)
+			return -1;
+		p->nports++;
+	}
+	return 0;
+}
+
+static int serve_ports(struct program *p, struct err *err)
+{
+	struct egress *e = &p->egress;
+	const struct egress_conf *c = e->conf;
+
+	for (unsigned i = 0; i < p->nports; i++) {
+		struct port *port = &p->ports[i];
+		if (i >= c->listen.n) {
+			port->tcp = tcp_port_new(e, c->targets.target[i - c->listen.n]);
+			if (port->tcp == NULL)
+				return err_set(err, ENOMEM, "out of memory");
+			port->listener = listener_new(e->base, p->fds[i], tcp_accept, port->tcp);
+		} else {
+			port->listener = listener_new(e->base, p->fds[i], on_client, e);
+		}
+		if (port->listener == NULL)
+			return err_set(err, ENOMEM, "out of memory");
+	}
+	for (unsigned i = 0; i < c->listen.n; i++)
+		log_info("listening on %s, at most %u clients", c->listen.at[i], e->max_clients);
+	return 0;
+}
+
+static int find_ids(const struct egress_conf *c, struct confine_plan *plan, struct err *err)
+{
+	if (geteuid() != 0)
+		return 0;
+	if (confine_find_user(c->user != NULL ? c->user : "65534", &plan->uid, &plan->gid, err) != 0)
+		return -1;
+	return c->group != NULL ? confine_find_group(c->group, &plan->gid, err) : 0;
+}
+
+static int confine(struct program *p, struct err *err)
+{
+	const struct egress_conf *c = p->egress.conf;
+	struct confine_plan plan = { .role = CONFINE_EGRESS, .uid = (uid_t)-1, .gid = (gid_t)-1, .any_tcp = true };
+	auto_free char *config = p->config != NULL ? realpath(p->config, NULL) : NULL;
+	auto_free char *audit = c->audit[0] == '/' ? strdup(c->audit) : NULL;
+
+	if (find_ids(c, &plan, err) != 0)
+		return -1;
+	plan.rights_only = !c->confine;
+	plan.read_dir = config != NULL ? dirname(config) : NULL;
+	plan.append_dir = audit != NULL ? dirname(audit) : NULL;
+	if (confine_apply(&plan, &p->confined, err) != 0)
+		return err_wrap(err, "confinement");
+	if (p->confined.missing[0] != '\0' && c->confine)
+		log_warn("confinement is not whole: %s", p->confined.missing);
+	return 0;
+}
+
+static int add_events(struct program *p, struct err *err)
+{
+	static const int numbers[] = { SIGHUP, SIGTERM, SIGINT };
+	static const struct timeval second = { 1, 0 };
+	struct egress *e = &p->egress;
+
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		p->signals[i] = evsignal_new(e->base, numbers[i], on_signal, p);
+		if (p->signals[i] == NULL || event_add(p->signals[i], NULL) != 0)
+			return err_set(err, 0, "signal events");
+	}
+	p->tick = event_new(e->base, -1, EV_PERSIST, on_tick, p);
+	if (p->tick == NULL || event_add(p->tick, &second) != 0)
+		return err_set(err, 0, "timer event");
+	return 0;
+}
+
+static struct event_base *new_base(void)
+{
+	struct event_config *config = event_config_new();
+	struct event_base *base;
+
+	if (config == NULL)
+		return NULL;
+	event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
+	event_config_set_flag(config, EVENT_BASE_FLAG_EPOLL_USE_CHANGELIST);
+	base = event_base_new_with_config(config);
+	event_config_free(config);
+	return base;
+}
+
+static int start(struct program *p, struct err *err)
+{
+	struct egress *e = &p->egress;
+
+	TAILQ_INIT(&e->sessions);
+	TAILQ_INIT(&e->dead);
+	TAILQ_INIT(&e->relayed);
+	e->started_ms = egress_now_ms();
+	e->max_clients = room_for_clients(e->conf->limits.connections);
+	e->base = new_base();
+	if (e->base == NULL)
+		return err_set(err, 0, "no event loop");
+	evtimer_assign(&e->reaper, e->base, on_reap, e);
+	evtimer_assign(&e->flush, e->base, on_flush, e);
+	if (start_resolver(e, err) != 0 || tcp_pin_targets(e, err) != 0 || open_ports(p, err) != 0)
+		return -1;
+	e->audit = audit_open(e->conf->audit, "egressd", err);
+	if (e->audit == NULL)
+		return -1;
+	audit_set_buffered(e->audit, true);
+	say_configuration(e->conf);
+	if (add_events(p, err) != 0 || confine(p, err) != 0)
+		return -1;
+	return serve_ports(p, err);
+}
+
+static void stop(struct program *p)
+{
+	struct egress *e = &p->egress;
+
+	close_listeners(p);
+	if (e->base != NULL) {
+		session_close_all(e);
+		tcp_close_all(e);
+		session_reap(e);
+	}
+	if (e->audit != NULL)
+		audit_flush(e->audit);
+	audit_free(e->audit);
+	resolver_free(e->resolver);
+	tally_release(&e->tally);
+	for (unsigned i = 0; i < p->nports; i++)
+		tcp_port_free(p->ports[i].tcp);
+	for (size_t i = 0; i < ARRAY_SIZE(p->signals); i++)
+		if (p->signals[i] != NULL)
+			event_free(p->signals[i]);
+	if (p->tick != NULL)
+		event_free(p->tick);
+	if (e->base != NULL) {
+		event_del(&e->reaper);
+		event_del(&e->flush);
+		event_base_free(e->base);
+	}
+	egress_conf_free(e->conf);
+}
+
+static int usage(void)
+{
+	fprintf(stderr, "usage: egressd [--config FILE] [--check]; see egressd --help\n");
+	return EXIT_USAGE;
+}
+
+int command_run(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "config", required_argument, NULL, 'c' },
+		{ "check", no_argument, NULL, 'k' },
+		{ NULL, 0, NULL, 0 },
+	};
+	struct program *p = calloc(1, sizeof(*p));
+	struct err err = ERR_INIT;
+	bool check_only = false;
+	int c, rc;
+
+	if (p == NULL)
+		return 1;
+	optind = 1;
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (c == 'c') {
+			p->config = optarg;
+		} else if (c == 'k') {
+			check_only = true;
+		} else {
+			free(p);
+			return usage();
+		}
+	}
+	if (optind < argc) {
+		free(p);
+		return usage();
+	}
+	log_init("egressd", LOG_LEVEL_INFO);
+	signal(SIGPIPE, SIG_IGN);
+	p->egress.conf = egress_conf_load(p->config, &err);
+	if (p->egress.conf == NULL) {
+		log_error("%s", err.text);
+		free(p);
+		return EXIT_USAGE;
+	}
+	log_set_level((enum log_level)p->egress.conf->log_level);
+	if (check_only) {
+		say_configuration(p->egress.conf);
+		egress_conf_free(p->egress.conf);
+		free(p);
+		return 0;
+	}
+	rc = start(p, &err);
+	if (rc == 0)
+		event_base_dispatch(p->egress.base);
+	else
+		log_error("%s", err.text);
+	stop(p);
+	free(p);
+	return rc == 0 ? 0 : 1;
+}
