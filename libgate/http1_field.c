@@ -3,40 +3,50 @@
 
 #include "libgate/http1_class.h"
 
+/*
+ * name, a token, against a lower-case one of the same length. No tchar but a letter becomes one by |0x20, and '-' stays.
+ */
+static inline bool same(struct slice name, const char *lower, size_t len)
+{
+	unsigned char differ = 0;
+
+	for (size_t i = 0; i < len; i++)
+		differ |= (unsigned char)((name.p[i] | 0x20) ^ lower[i]);
+	return differ == 0;
+}
+
+#define SAME(name, lit) same((name), (lit), sizeof(lit) - 1)
+
 /* By length first: a name is compared with one or two candidates, not with all. */
 enum http_field_name http_field_name(struct slice name)
 {
 	switch (name.len) {
 	case 2:
-		return slice_case_is(name, "te") ? HTTP_F_TE : HTTP_F_OTHER;
+		return SAME(name, "te") ? HTTP_F_TE : HTTP_F_OTHER;
 	case 4:
-		return slice_case_is(name, "host") ? HTTP_F_HOST : HTTP_F_OTHER;
+		return SAME(name, "host") ? HTTP_F_HOST : HTTP_F_OTHER;
 	case 6:
-		return slice_case_is(name, "expect") ? HTTP_F_EXPECT : HTTP_F_OTHER;
+		return SAME(name, "expect") ? HTTP_F_EXPECT : HTTP_F_OTHER;
 	case 7:
-		if (slice_case_is(name, "upgrade"))
-			return HTTP_F_UPGRADE;
-		return slice_case_is(name, "trailer") ? HTTP_F_TRAILER : HTTP_F_OTHER;
+		return SAME(name, "upgrade") ? HTTP_F_UPGRADE : SAME(name, "trailer") ? HTTP_F_TRAILER : HTTP_F_OTHER;
 	case 10:
-		if (slice_case_is(name, "connection"))
-			return HTTP_F_CONNECTION;
-		return slice_case_is(name, "keep-alive") ? HTTP_F_KEEP_ALIVE : HTTP_F_OTHER;
+		return SAME(name, "connection") ? HTTP_F_CONNECTION :
+			SAME(name, "keep-alive") ? HTTP_F_KEEP_ALIVE : HTTP_F_OTHER;
 	case 12:
-		return slice_case_is(name, "content-type") ? HTTP_F_CONTENT_TYPE : HTTP_F_OTHER;
+		return SAME(name, "content-type") ? HTTP_F_CONTENT_TYPE : HTTP_F_OTHER;
 	case 14:
-		return slice_case_is(name, "content-length") ? HTTP_F_CONTENT_LENGTH : HTTP_F_OTHER;
+		return SAME(name, "content-length") ? HTTP_F_CONTENT_LENGTH : HTTP_F_OTHER;
 	case 15:
-		return slice_case_is(name, "x-registry-auth") ? HTTP_F_X_REGISTRY_AUTH : HTTP_F_OTHER;
+		return SAME(name, "x-registry-auth") ? HTTP_F_X_REGISTRY_AUTH : HTTP_F_OTHER;
 	case 16:
-		if (slice_case_is(name, "content-encoding"))
-			return HTTP_F_CONTENT_ENCODING;
-		return slice_case_is(name, "proxy-connection") ? HTTP_F_PROXY_CONNECTION : HTTP_F_OTHER;
+		return SAME(name, "content-encoding") ? HTTP_F_CONTENT_ENCODING :
+			SAME(name, "proxy-connection") ? HTTP_F_PROXY_CONNECTION : HTTP_F_OTHER;
 	case 17:
-		return slice_case_is(name, "transfer-encoding") ? HTTP_F_TRANSFER_ENCODING : HTTP_F_OTHER;
+		return SAME(name, "transfer-encoding") ? HTTP_F_TRANSFER_ENCODING : HTTP_F_OTHER;
 	case 18:
-		return slice_case_is(name, "proxy-authenticate") ? HTTP_F_PROXY_AUTHENTICATE : HTTP_F_OTHER;
+		return SAME(name, "proxy-authenticate") ? HTTP_F_PROXY_AUTHENTICATE : HTTP_F_OTHER;
 	case 19:
-		return slice_case_is(name, "proxy-authorization") ? HTTP_F_PROXY_AUTHORIZATION : HTTP_F_OTHER;
+		return SAME(name, "proxy-authorization") ? HTTP_F_PROXY_AUTHORIZATION : HTTP_F_OTHER;
 	default:
 		return HTTP_F_OTHER;
 	}

@@ -4,6 +4,7 @@
 
 #include "libgate/http1.h"
 
+/* name is a token. */
 enum http_field_name http_field_name(struct slice name);
 
 /* Without surrounding SP and HTAB. */

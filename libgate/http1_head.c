@@ -318,6 +318,38 @@ static enum http_result line(struct http_head *h, const char *p, size_t end)
 	return (h->flags & HTTP_RESPONSE) != 0 ? status_line(h, p, end) : request_line(h, p, end);
 }
 
+#define EACH(byte) (UINT64_MAX / 255 * (byte))
+
+/* Is any of eight bytes below 0x20, or DEL? */
+static bool has_control(uint64_t eight)
+{
+	uint64_t low = (eight - EACH(0x20)) & ~eight;
+	uint64_t del = ((eight ^ EACH(0x7f)) - EACH(1)) & ~(eight ^ EACH(0x7f));
+
+	return ((low | del) & EACH(0x80)) != 0;
+}
+
+/* The first byte at or behind `at` that is no field content. */
+static size_t skip_text(const char *p, size_t at, size_t end)
+{
+	for (;;) {
+		uint64_t eight;
+
+		while (end - at >= sizeof(eight)) {
+			memcpy(&eight, p + at, sizeof(eight));
+			if (has_control(eight))
+				break;
+			at += sizeof(eight);
+		}
+		/* A HTAB looks like a control byte above: bytes decide. */
+		size_t stop = end - at < sizeof(eight) ? end : at + sizeof(eight);
+		while (at < stop && http_is(p[at], HTTP_C_TEXT))
+			at++;
+		if (at < stop || at == end)
+			return at;
+	}
+}
+
 enum http_result http_head_read(struct http_head *h, const char *p, size_t len)
 {
 	/* Bytes beyond the ceiling are not looked at, so that the outcome does not depend on how much arrived at once. */
@@ -328,10 +360,8 @@ enum http_result http_head_read(struct http_head *h, const char *p, size_t len)
 	if (h->length > 0)
 		return HTTP_DONE;
 	for (;;) {
-		size_t at = h->scanned;
+		size_t at = skip_text(p, h->scanned, end);
 
-		while (at < end && http_is(p[at], HTTP_C_TEXT))
-			at++;
 		h->scanned = at;
 		if (at == end || (p[at] == '\r' && at + 1 == end))
 			return end < h->max ? HTTP_MORE : bad(h, HTTP_REASON_HEAD_SIZE);
