@@ -6,5 +6,7 @@
 #define DOCKERPROXY_COMMANDS_H
 
 int dockerproxy_run(int argc, char **argv);
+int dockerproxy_explain(int argc, char **argv); /* 0 allow, 1 deny, 2 cannot say */
+int dockerproxy_print_policy(int argc, char **argv);
 
 #endif

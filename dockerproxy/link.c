@@ -12,6 +12,7 @@ struct link_dial {
 	TAILQ_ENTRY(link_dial) entry;
 	struct link *link;
 	uint32_t id;
+	bool sent;
 	link_connect_cb cb; /* NULL: cancelled, the answer is only thrown away */
 	void *arg;
 };
@@ -21,12 +22,14 @@ TAILQ_HEAD(dial_list, link_dial);
 struct link {
 	int fd;
 	struct event *readable;
+	struct event *writable; /* a message found the line full */
 	struct event *failed; /* answers every dial once the master is gone */
 	struct link_handlers handlers;
 	void *arg;
 	struct dial_list dials;
 	uint32_t next_id;
 	bool gone;
+	bool ready_unsent;
 	bool retired, stopped; /* told */
 };
 
@@ -80,6 +83,7 @@ static void master_gone(struct link *link)
 {
 	link->gone = true;
 	event_del(link->readable);
+	event_del(link->writable);
 	event_active(link->failed, EV_TIMEOUT, 1);
 	drain(link, true);
 }
@@ -111,12 +115,47 @@ static void on_readable(evutil_socket_t sock, short what, void *arg)
 	struct link *link = arg;
 	struct link_msg msg;
 	int fd;
-	int rc = link_receive(sock, &msg, &fd);
 
-	if (rc > 0)
+	switch (link_receive(sock, &msg, &fd)) {
+	case LINK_GOT:
 		on_message(link, &msg, fd);
-	else if (rc < 0)
+		break;
+	case LINK_NOTHING:
+		break;
+	case LINK_GONE:
+	case LINK_BROKEN:
 		master_gone(link);
+		break;
+	}
+}
+
+/* Sends what waits, in order, until the line is full again. A line that is gone shows at the next read. */
+static void flush(struct link *link)
+{
+	struct link_msg msg = { .type = LINK_READY };
+	struct link_dial *dial;
+	int rc = 1;
+
+	if (link->ready_unsent) {
+		rc = link_send(link->fd, &msg, -1);
+		link->ready_unsent = rc == 0;
+	}
+	TAILQ_FOREACH(dial, &link->dials, entry) {
+		if (rc <= 0)
+			break;
+		if (dial->sent)
+			continue;
+		msg = (struct link_msg){ .type = LINK_DIAL, .id = dial->id };
+		rc = link_send(link->fd, &msg, -1);
+		dial->sent = rc > 0;
+	}
+	if (rc == 0)
+		event_add(link->writable, NULL);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+	flush(arg);
 }
 
 struct link *link_new(struct event_base *base, int fd, const struct link_handlers *handlers, void *arg)
@@ -130,8 +169,9 @@ struct link *link_new(struct event_base *base, int fd, const struct link_handler
 	link->handlers = *handlers;
 	link->arg = arg;
 	link->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, link);
+	link->writable = event_new(base, fd, EV_WRITE, on_writable, link);
 	link->failed = event_new(base, -1, 0, on_failed, link);
-	if (link->readable == NULL || link->failed == NULL || event_add(link->readable, NULL) < 0) {
+	if (link->readable == NULL || link->writable == NULL || link->failed == NULL || event_add(link->readable, NULL) < 0) {
 		link_free(link);
 		return NULL;
 	}
@@ -151,6 +191,8 @@ void link_free(struct link *link)
 	}
 	if (link->readable != NULL)
 		event_free(link->readable);
+	if (link->writable != NULL)
+		event_free(link->writable);
 	if (link->failed != NULL)
 		event_free(link->failed);
 	if (link->fd >= 0)
@@ -160,17 +202,13 @@ void link_free(struct link *link)
 
 void link_ready(struct link *link)
 {
-	const struct link_msg msg = { .type = LINK_READY };
-
-	/* A failure here shows as the end of the line in the next turn of the loop. */
-	if (!link_send(link->fd, &msg, -1))
-		link->gone = true;
+	link->ready_unsent = true;
+	flush(link);
 }
 
 struct link_dial *link_connect(struct link *link, link_connect_cb cb, void *arg)
 {
 	struct link_dial *dial;
-	struct link_msg msg = { .type = LINK_DIAL };
 
 	if (link->gone)
 		return NULL;
@@ -178,14 +216,12 @@ struct link_dial *link_connect(struct link *link, link_connect_cb cb, void *arg)
 	if (dial == NULL)
 		return NULL;
 	dial->link = link;
-	dial->id = msg.id = ++link->next_id;
+	dial->id = ++link->next_id;
 	dial->cb = cb;
 	dial->arg = arg;
-	if (!link_send(link->fd, &msg, -1)) {
-		free(dial);
-		return NULL;
-	}
 	TAILQ_INSERT_TAIL(&link->dials, dial, entry);
+	if (!event_pending(link->writable, EV_WRITE, NULL))
+		flush(link);
 	return dial;
 }
 

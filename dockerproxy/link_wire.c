@@ -15,7 +15,7 @@ int link_pair(int fds[2])
 	return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds);
 }
 
-bool link_send(int line, const struct link_msg *msg, int fd)
+int link_send(int line, const struct link_msg *msg, int fd)
 {
 	struct iovec iov = { .iov_base = (void *)(uintptr_t)msg, .iov_len = sizeof(*msg) };
 	struct msghdr head = { .msg_iov = &iov, .msg_iovlen = 1 };
@@ -36,7 +36,9 @@ bool link_send(int line, const struct link_msg *msg, int fd)
 	do {
 		n = sendmsg(line, &head, MSG_NOSIGNAL | MSG_DONTWAIT);
 	} while (n < 0 && errno == EINTR);
-	return n == (ssize_t)sizeof(*msg);
+	if (n < 0)
+		return errno == EAGAIN || errno == ENOBUFS ? 0 : -1;
+	return n == (ssize_t)sizeof(*msg) ? 1 : -1;
 }
 
 /* At most one descriptor fits the control buffer: the kernel closes what a broken peer sends beyond it. */
@@ -50,7 +52,7 @@ static int take_fd(struct msghdr *head)
 	return fd;
 }
 
-int link_receive(int line, struct link_msg *msg, int *fd)
+enum link_result link_receive(int line, struct link_msg *msg, int *fd)
 {
 	struct iovec iov = { .iov_base = msg, .iov_len = sizeof(*msg) };
 	union control control = { .space = { 0 } };
@@ -63,10 +65,10 @@ int link_receive(int line, struct link_msg *msg, int *fd)
 	} while (n < 0 && errno == EINTR);
 	*fd = -1;
 	if (n < 0)
-		return errno == EAGAIN ? 0 : -1;
+		return errno == EAGAIN ? LINK_NOTHING : LINK_GONE;
 	*fd = take_fd(&head);
 	if (n == (ssize_t)sizeof(*msg) && (head.msg_flags & MSG_TRUNC) == 0)
-		return 1;
+		return LINK_GOT;
 	util_closep(fd);
-	return -1;
+	return n == 0 ? LINK_GONE : LINK_BROKEN;
 }

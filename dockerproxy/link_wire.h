@@ -6,7 +6,6 @@
 #ifndef DOCKERPROXY_LINK_WIRE_H
 #define DOCKERPROXY_LINK_WIRE_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "libgate/util.h"
@@ -28,10 +27,16 @@ struct link_msg {
 
 int link_pair(int fds[2]) MUSTCHECK; /* non-blocking, close-on-exec */
 
-/* fd -1: none; it stays the caller's. False when the other side is gone or does not read. */
-bool link_send(int line, const struct link_msg *msg, int fd) MUSTCHECK;
+/* fd -1: none; it stays the caller's. 1: sent; 0: the line is full; -1: the other side is gone. */
+int link_send(int line, const struct link_msg *msg, int fd) MUSTCHECK;
 
-/* 1: *msg and *fd (-1: none; the caller's) are set; 0: nothing now; -1: the other side is gone or broke the protocol. */
-int link_receive(int line, struct link_msg *msg, int *fd) MUSTCHECK;
+enum link_result {
+	LINK_GOT, /* *msg and *fd are set; fd -1: none, else the caller's */
+	LINK_NOTHING, /* now */
+	LINK_GONE, /* the other side */
+	LINK_BROKEN, /* it sent what is no message */
+};
+
+enum link_result link_receive(int line, struct link_msg *msg, int *fd) MUSTCHECK;
 
 #endif

@@ -17,6 +17,9 @@ static const struct command {
 	const char *usage;
 	const char *help;
 } commands[] = {
+	{ "explain", dockerproxy_explain, "[--policy FILE] [--header 'N: V']... [--body FILE|-] METHOD TARGET",
+		"what the policy says of a request, and what the engine would be sent" },
+	{ "print-policy", dockerproxy_print_policy, "[--policy FILE]", "the policy as plain JSON" },
 	{ "help", cmd_help, "", "show this text" },
 	{ "version", cmd_version, "", "show the version" },
 };

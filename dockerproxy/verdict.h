@@ -35,6 +35,9 @@ struct verdict_request {
 	bool chunked;
 };
 
+/* Fills req from a head that was read: p is the buffer that the reader saw. Borrows from p. */
+void verdict_request_from_head(struct verdict_request *req, const struct http_head *h, const char *p);
+
 enum decision {
 	DECISION_DENY,
 	DECISION_ALLOW,
@@ -57,17 +60,22 @@ struct verdict {
 	struct buf target; /* canonical, with its version prefix */
 	struct buf body; /* canonical JSON; empty when the row has none */
 	bool upgrade; /* send Upgrade: tcp (a hijack row whose client asked) */
-	char object[VERDICT_OBJECT_MAX]; /* the container, exec, volume, network or image that the path or query names; "" */
+	char
+		object[VERDICT_OBJECT_MAX]; /* the container, exec, volume, network or image that the path or query names; "" */
 
 	/* scratch, reused from request to request */
 	struct target parsed;
 	struct json_doc *doc;
 	struct buf scratch;
+	struct verdict_work *work;
 };
 
 void verdict_init(struct verdict *v);
 void verdict_reset(struct verdict *v); /* for the next request; keeps memory */
 void verdict_release(struct verdict *v);
+
+/* The request that was allowed may need a question to the engine first. Writes it as one sentence; false: none. */
+bool verdict_open_question(const struct verdict *v, const struct policy *p, struct buf *out);
 
 /* DENY or ALLOW or NEED_BODY. default_minor: what an unversioned request goes out as; 0 for the policy's default. */
 enum decision verdict_head(struct verdict *v, const struct policy *p, const struct verdict_request *req,

@@ -1,9 +1,10 @@
 /* Strict JSON: one pass over the text into a tree of nodes that lives in the document's arena. */
 #include "libgate/json.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "libgate/utf8.h"
 
 #define CHUNK_SIZE 16384 /* bytes of an ordinary arena chunk */
 #define KEEP_MAX (256 * 1024) /* bytes of arena kept from one document to the next */
@@ -16,11 +17,20 @@ struct chunk {
 	_Alignas(max_align_t) char data[];
 };
 
+/* The child of an open object or array that is being read. */
+struct step {
+	enum { STEP_NONE, STEP_MEMBER, STEP_ITEM } type;
+	struct slice key;
+	uint32_t item;
+};
+
 struct json_doc {
 	struct chunk *first;
 	struct chunk *current;
 	struct json_node **table; /* scratch of the search for repeated names */
 	size_t table_size;
+	struct step path[JSON_MAX_DEPTH];
+	unsigned path_depth; /* of the fault */
 };
 
 struct parser {
@@ -147,6 +157,7 @@ static bool fail(struct parser *ps, enum json_fault fault, const unsigned char *
 {
 	ps->fault = fault;
 	ps->fault_at = (size_t)(at - ps->base);
+	ps->doc->path_depth = ps->depth;
 	return false;
 }
 
@@ -204,37 +215,6 @@ static const bool stops[256] = {
 	['\\'] = true,
 	[0x80 ... 0xff] = true,
 };
-
-/* Length of the well-formed UTF-8 sequence (RFC 3629) at p, which begins above ASCII; 0 when there is none. */
-static size_t utf8_sequence(const unsigned char *p, const unsigned char *end)
-{
-	size_t left = (size_t)(end - p);
-	unsigned char lo = 0x80, hi = 0xbf;
-	size_t n;
-
-	if (p[0] >= 0xc2 && p[0] <= 0xdf)
-		n = 2;
-	else if (p[0] >= 0xe0 && p[0] <= 0xef)
-		n = 3;
-	else if (p[0] >= 0xf0 && p[0] <= 0xf4)
-		n = 4;
-	else
-		return 0;
-	if (p[0] == 0xe0)
-		lo = 0xa0; /* shorter forms exist */
-	else if (p[0] == 0xed)
-		hi = 0x9f; /* surrogates */
-	else if (p[0] == 0xf0)
-		lo = 0x90;
-	else if (p[0] == 0xf4)
-		hi = 0x8f; /* above U+10FFFF */
-	if (left < n || p[1] < lo || p[1] > hi)
-		return 0;
-	for (size_t i = 2; i < n; i++)
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-	return n;
-}
 
 static int hex_digit(unsigned char c)
 {
@@ -313,7 +293,14 @@ static bool escape_unicode(struct parser *ps, const unsigned char **p, unsigned 
 static bool escape(struct parser *ps, const unsigned char **p, char **out, uint8_t *flags)
 {
 	static const char plain[256] = {
-		['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b', ['f'] = '\f', ['n'] = '\n', ['r'] = '\r', ['t'] = '\t',
+		['"'] = '"',
+		['\\'] = '\\',
+		['/'] = '/',
+		['b'] = '\b',
+		['f'] = '\f',
+		['n'] = '\n',
+		['r'] = '\r',
+		['t'] = '\t',
 	};
 	const unsigned char *at = *p;
 	unsigned cp;
@@ -363,7 +350,7 @@ static const unsigned char *string_end(struct parser *ps, const unsigned char *p
 			fail(ps, *p == '\0' ? JSON_FAULT_NUL : JSON_FAULT_CONTROL, p);
 			return NULL;
 		}
-		n = utf8_sequence(p, ps->end);
+		n = utf8_length((const char *)p, (size_t)(ps->end - p));
 		if (n == 0) {
 			fail(ps, JSON_FAULT_UTF8, p);
 			return NULL;
@@ -581,9 +568,10 @@ static bool check_repeated(struct parser *ps, const struct json_node *object)
 		}
 		found = repeated_hashed(ps->doc, object, size);
 	}
-	if (found != NULL)
-		return fail(ps, JSON_FAULT_DUPLICATE, ps->base + found->key_offset);
-	return true;
+	if (found == NULL)
+		return true;
+	ps->doc->path[ps->depth - 1] = (struct step){ .type = STEP_MEMBER, .key = found->key };
+	return fail(ps, JSON_FAULT_DUPLICATE, ps->base + found->key_offset);
 }
 
 /* --- values --------------------------------------------------------------------------------------------------- */
@@ -630,6 +618,7 @@ static bool array(struct parser *ps, struct json_node *node)
 	while (more) {
 		struct json_node *item = node_new(ps);
 
+		ps->doc->path[ps->depth - 1] = (struct step){ .type = STEP_ITEM, .item = node->count };
 		if (item == NULL || !value(ps, item) || !separator(ps, ']', &more))
 			return false;
 		*link = item;
@@ -641,12 +630,16 @@ static bool array(struct parser *ps, struct json_node *node)
 
 static bool member(struct parser *ps, struct json_node *m)
 {
+	struct step *step = &ps->doc->path[ps->depth - 1];
+
+	step->type = STEP_NONE;
 	if (ps->p == ps->end || *ps->p != '"')
 		return fail_byte(ps);
 	m->key_offset = (uint32_t)(ps->p - ps->base);
 	if (!string(ps, &m->key, &m->key_flags))
 		return false;
 	m->key_hash = json_key_hash(m->key);
+	*step = (struct step){ .type = STEP_MEMBER, .key = m->key };
 	if (!skip_space(ps))
 		return false;
 	if (ps->p == ps->end || *ps->p != ':')
@@ -727,7 +720,7 @@ static bool value(struct parser *ps, struct json_node *node)
 	}
 }
 
-static const struct json_node *document(struct parser *ps)
+static struct json_node *document(struct parser *ps)
 {
 	struct json_node *root;
 
@@ -743,7 +736,7 @@ static const struct json_node *document(struct parser *ps)
 	return root;
 }
 
-const struct json_node *json_parse(struct json_doc *doc, struct slice input, unsigned flags, enum json_fault *fault,
+struct json_node *json_parse(struct json_doc *doc, struct slice input, unsigned flags, enum json_fault *fault,
 	size_t *offset)
 {
 	struct parser ps = {
@@ -752,9 +745,10 @@ const struct json_node *json_parse(struct json_doc *doc, struct slice input, uns
 		.p = (const unsigned char *)input.p,
 		.flags = flags,
 	};
-	const struct json_node *root;
+	struct json_node *root;
 
 	arena_reset(doc);
+	doc->path_depth = 0;
 	*fault = JSON_OK;
 	*offset = 0;
 	if (input.len > UINT32_MAX - 1) {
@@ -770,9 +764,20 @@ const struct json_node *json_parse(struct json_doc *doc, struct slice input, uns
 	if (root == NULL) {
 		*fault = ps.fault;
 		*offset = ps.fault_at;
-		arena_reset(doc);
 	}
 	return root;
+}
+
+int json_put_fault_pointer(struct buf *b, const struct json_doc *doc)
+{
+	for (unsigned i = 0; i < doc->path_depth && doc->path[i].type != STEP_NONE; i++) {
+		const struct step *s = &doc->path[i];
+		int rc = s->type == STEP_ITEM ? buf_putf(b, "/%u", (unsigned)s->item) : json_pointer_push(b, s->key);
+
+		if (rc < 0)
+			return -1;
+	}
+	return 0;
 }
 
 /* --- reading and writing the tree ----------------------------------------------------------------------------- */

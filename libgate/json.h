@@ -38,6 +38,7 @@ enum json_key_flags {
 struct json_node {
 	enum json_type type;
 	uint8_t key_flags;
+	uint8_t mark; /* 0 after parsing; free for the tree's user */
 	uint32_t offset; /* of the value's first byte in the document */
 	uint32_t key_offset; /* of the key's opening quote; members only */
 	uint32_t count; /* array items or object members */
@@ -79,8 +80,14 @@ void json_doc_free(struct json_doc *doc);
  * Parses input, forgetting what doc held before (its memory is reused). Returns the root, or NULL with *fault and the
  * byte offset where it shows; the tree is then gone. At most 4 GiB - 1.
  */
-const struct json_node *json_parse(struct json_doc *doc, struct slice input, unsigned flags, enum json_fault *fault,
+struct json_node *json_parse(struct json_doc *doc, struct slice input, unsigned flags, enum json_fault *fault,
 	size_t *offset) MUSTCHECK;
+
+/*
+ * After a fault, until the next document: appends the JSON Pointer of the innermost value that was being read (of the
+ * repeated member, for JSON_FAULT_DUPLICATE).
+ */
+int json_put_fault_pointer(struct buf *b, const struct json_doc *doc) MUSTCHECK;
 
 /* Line and column (both from 1, in bytes) of an offset. */
 void json_position(struct slice input, size_t offset, unsigned *line, unsigned *column);

@@ -87,8 +87,7 @@ int listen_unix(const char *path, mode_t mode, uid_t uid, gid_t gid, struct err 
 
 /* --- TCP -------------------------------------------------------------------------------------------------------- */
 
-/* Splits "HOST:PORT" or "[HOST]:PORT"; both numeric. Returns the length of the address, 0 when it is none. */
-static socklen_t parse_tcp(const char *text, struct sockaddr_storage *out)
+socklen_t listen_parse_tcp(const char *text, struct sockaddr_storage *out)
 {
 	struct sockaddr_in *in = (struct sockaddr_in *)out;
 	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)out;
@@ -126,7 +125,7 @@ static socklen_t parse_tcp(const char *text, struct sockaddr_storage *out)
 int listen_tcp(const char *address, struct err *err)
 {
 	struct sockaddr_storage ss;
-	socklen_t len = parse_tcp(address, &ss);
+	socklen_t len = listen_parse_tcp(address, &ss);
 	auto_close int fd = -1;
 	int on = 1;
 

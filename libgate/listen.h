@@ -18,6 +18,8 @@ struct listener;
 int listen_unix(const char *path, mode_t mode, uid_t uid, gid_t gid, struct err *err) MUSTCHECK;
 /* "127.0.0.1:2375", "[::1]:2375", "0.0.0.0:3128" - numeric addresses only. */
 int listen_tcp(const char *address, struct err *err) MUSTCHECK;
+/* The same spelling as a socket address: its length, or 0 when it is none. */
+socklen_t listen_parse_tcp(const char *address, struct sockaddr_storage *out);
 
 struct peer {
 	bool is_unix;

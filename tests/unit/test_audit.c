@@ -53,7 +53,7 @@ static void test_record(void)
 {
 	struct err err = ERR_INIT;
 	struct json_doc *doc = json_doc_new();
-	const struct json_node *root;
+	const struct json_node *root = NULL;
 	struct audit *a;
 	struct stat st;
 	char text[4096];
@@ -124,7 +124,7 @@ static void test_long_values_are_cut(void)
 {
 	struct err err = ERR_INIT;
 	struct json_doc *doc = json_doc_new();
-	const struct json_node *root;
+	const struct json_node *root = NULL;
 	int p[2];
 	char big[50000], line[65536];
 	struct audit *a;
@@ -161,7 +161,7 @@ static void test_cut_keeps_characters_whole(void)
 {
 	struct err err = ERR_INIT;
 	struct json_doc *doc = json_doc_new();
-	const struct json_node *root;
+	const struct json_node *root = NULL;
 	char big[30001], text[65536];
 	struct audit *a;
 	struct slice s;
@@ -189,7 +189,7 @@ static void test_full_sink(void)
 {
 	struct err err = ERR_INIT;
 	struct json_doc *doc = json_doc_new();
-	const struct json_node *root;
+	const struct json_node *root = NULL;
 	static char got[1 << 20];
 	size_t have = 0;
 	int p[2];
@@ -299,7 +299,7 @@ static void test_shared_file(void)
 {
 	struct err err = ERR_INIT;
 	struct json_doc *doc = json_doc_new();
-	const struct json_node *root;
+	const struct json_node *root = NULL;
 	static char text[1 << 20];
 	struct audit *a;
 	size_t n;

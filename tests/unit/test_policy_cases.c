@@ -1,0 +1,212 @@
+/* The cases of tests/cases/policy-*.json against the policy they name: the verdict, and the field that it names. */
+#include "unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "dockerproxy/explain.h"
+
+#define MAX_HEADERS 16
+
+struct file {
+	char *data;
+	size_t size;
+};
+
+static struct file read_whole(const char *path)
+{
+	struct file f = { NULL, 0 };
+	FILE *in = fopen(path, "rb");
+	size_t n;
+
+	if (in == NULL)
+		return f;
+	f.data = malloc(1 << 20);
+	while (f.data != NULL && (n = fread(f.data + f.size, 1, (1 << 20) - f.size, in)) > 0)
+		f.size += n;
+	fclose(in);
+	return f;
+}
+
+static const char *source_path(char *out, size_t size, const char *name)
+{
+	const char *srcdir = getenv("srcdir");
+
+	snprintf(out, size, "%s/%s", srcdir == NULL ? "." : srcdir, name);
+	return out;
+}
+
+static int base64_digit(char c)
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	const char *p = c == '\0' ? NULL : strchr(digits, c);
+
+	return p == NULL ? -1 : (int)(p - digits);
+}
+
+static size_t base64_decode(struct slice in, char *out)
+{
+	unsigned bits = 0, have = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < in.len; i++) {
+		int d = base64_digit(in.p[i]);
+
+		if (d < 0)
+			continue;
+		bits = bits << 6 | (unsigned)d;
+		have += 6;
+		if (have >= 8) {
+			have -= 8;
+			out[n++] = (char)(bits >> have);
+		}
+	}
+	return n;
+}
+
+static char *copy_text(struct slice s)
+{
+	char *p = calloc(1, s.len + 1);
+
+	if (p != NULL && s.len > 0)
+		memcpy(p, s.p, s.len);
+	return p;
+}
+
+struct loaded_case {
+	struct explain_request req;
+	char *headers[MAX_HEADERS];
+	char *body;
+};
+
+static void load_case(struct loaded_case *c, const struct json_node *n)
+{
+	struct slice text;
+
+	memset(c, 0, sizeof(*c));
+	CU_ASSERT_FATAL(json_get_string(n, "method", &c->req.method));
+	CU_ASSERT_FATAL(json_get_string(n, "target", &c->req.target));
+	if (json_get_string(n, "body", &text)) {
+		c->body = copy_text(text);
+		c->req.has_body = true;
+		c->req.body = slice_make(c->body, text.len);
+	} else if (json_get_string(n, "body_b64", &text)) {
+		c->body = calloc(1, text.len + 1);
+		CU_ASSERT_FATAL(c->body != NULL);
+		c->req.has_body = true;
+		c->req.body = slice_make(c->body, base64_decode(text, c->body));
+	}
+	for (const struct json_node *h = json_get(n, "headers") == NULL ? NULL : json_get(n, "headers")->child; h != NULL;
+		 h = h->next) {
+		size_t size = h->key.len + h->text.len + 3;
+
+		CU_ASSERT_FATAL(c->req.n_headers < MAX_HEADERS);
+		c->headers[c->req.n_headers] = malloc(size);
+		snprintf(c->headers[c->req.n_headers++], size, "%.*s: %.*s", SLICE_ARG(h->key), SLICE_ARG(h->text));
+	}
+	c->req.headers = (const char *const *)c->headers;
+}
+
+static void free_case(struct loaded_case *c)
+{
+	for (unsigned i = 0; i < c->req.n_headers; i++)
+		free(c->headers[i]);
+	free(c->body);
+}
+
+/* A member that a case may demand: absent or null demands nothing. `at` may be a prefix of the answer's. */
+static bool as_demanded(const struct json_node *answer, const struct json_node *n, const char *key, bool prefix)
+{
+	struct slice want, have = slice_make("", 0);
+
+	if (!json_get_string(n, key, &want))
+		return true;
+	json_get_string(answer, key, &have);
+	if (prefix && have.len > want.len)
+		have.len = want.len;
+	return slice_eq(have, want);
+}
+
+/* The canonical body that a case may demand, byte by byte. */
+static bool canonical_as_demanded(const struct json_node *answer, const struct json_node *n, const char *key)
+{
+	struct slice want, have = slice_make("", 0);
+
+	if (!json_get_string(n, key, &want))
+		return true;
+	json_get_string(json_get(answer, "canonical"), strcmp(key, "canonical") == 0 ? "body" : "target", &have);
+	return slice_eq(have, want);
+}
+
+static bool run_case(const struct policy *p, const struct json_node *n)
+{
+	struct json_doc *doc = json_doc_new();
+	struct err err = ERR_INIT;
+	struct loaded_case c;
+	enum json_fault fault;
+	const struct json_node *answer;
+	struct slice id, expect;
+	struct buf out;
+	size_t offset;
+	bool ok;
+	int rc;
+
+	CU_ASSERT_FATAL(json_get_string(n, "id", &id));
+	CU_ASSERT_FATAL(json_get_string(n, "expect", &expect));
+	load_case(&c, n);
+	buf_init(&out, 16 << 20);
+	rc = explain(p, &c.req, &out, &err);
+	answer = json_parse(doc, buf_slice(&out), JSON_STRICT, &fault, &offset);
+	ok = answer != NULL && rc == (slice_is(expect, "allow") ? 0 : 1) && as_demanded(answer, n, "at", true) &&
+		as_demanded(answer, n, "reason", false) && as_demanded(answer, n, "message", true) &&
+		canonical_as_demanded(answer, n, "canonical") && canonical_as_demanded(answer, n, "canonicalTarget");
+	if (!ok)
+		printf("  differs: %.*s: wanted %.*s, got %.*s", SLICE_ARG(id), SLICE_ARG(expect),
+			(int)(buf_len(&out) > 900 ? 900 : buf_len(&out)), buf_head(&out));
+	buf_release(&out);
+	free_case(&c);
+	json_doc_free(doc);
+	return ok;
+}
+
+static void run_file(const struct policy *p, const char *name)
+{
+	char path[512];
+	struct file f = read_whole(source_path(path, sizeof(path), name));
+	struct json_doc *doc = json_doc_new();
+	const struct json_node *root;
+	enum json_fault fault;
+	unsigned cases = 0, differ = 0;
+	size_t offset;
+
+	CU_ASSERT_FATAL(f.data != NULL && doc != NULL);
+	root = json_parse(doc, slice_make(f.data, f.size), JSON_COMMENTS, &fault, &offset);
+	if (root == NULL)
+		printf("  %s: %s at %zu\n", path, json_fault_text(fault), offset);
+	CU_ASSERT_FATAL(root != NULL && root->type == JSON_ARRAY);
+	for (const struct json_node *n = root->child; n != NULL; n = n->next, cases++)
+		differ += !run_case(p, n);
+	printf("  %s: %u cases, %u differ ", name, cases, differ);
+	CU_ASSERT(cases > 0);
+	CU_ASSERT_EQUAL(differ, 0);
+	json_doc_free(doc);
+	free(f.data);
+}
+
+static void builtin_policy(void)
+{
+	struct err err = ERR_INIT;
+	struct policy *p = policy_builtin(&err);
+
+	if (p == NULL)
+		printf("  %s\n", err.text);
+	CU_ASSERT_FATAL(p != NULL);
+	run_file(p, "tests/cases/policy-cases.json");
+	policy_free(p);
+}
+
+static const struct unit_test tests[] = {
+	{ "sandbox", builtin_policy },
+};
+
+UNIT_MAIN("policy cases", tests)
