@@ -71,25 +71,6 @@ static bool must_collect(const struct request *r, const struct http_head *h)
 		may_tell_minimum(r, h);
 }
 
-/* "1.41"; nothing else is shown to clients as the engine's version. */
-static void learn_version(struct session_env *env, const struct http_head *h, const char *p)
-{
-	for (unsigned i = 0; i < h->nfields; i++) {
-		struct slice value = http_span(p, h->fields[i].value);
-
-		if (h->fields[i].name.len != 11 || !slice_case_is(http_span(p, h->fields[i].name), "api-version"))
-			continue;
-		if (value.len == 0 || value.len >= sizeof(env->engine_api))
-			return;
-		for (size_t k = 0; k < value.len; k++)
-			if (value.p[k] != '.' && (value.p[k] < '0' || value.p[k] > '9'))
-				return;
-		memcpy(env->engine_api, value.p, value.len);
-		env->engine_api[value.len] = '\0';
-		return;
-	}
-}
-
 /* --- passing on --------------------------------------------------------------------------------------------------- */
 
 /* Chooses the client's framing and puts the head in the batch. */
@@ -341,7 +322,6 @@ static void on_head(void *arg)
 	const char *p = upstream_head_bytes(r->exchange);
 
 	r->engine_us = clock_us() - r->sent_us;
-	learn_version(s->env, h, p);
 	if (h->status == 404)
 		owner_forget(s->env->owners, slice_str(r->verdict.object));
 	if (is_tunnel(r, h, p)) {

@@ -374,7 +374,7 @@ static void refuse(struct session *s, const struct reason_text *t)
 	if (t->at != NULL && t->at != r->at)
 		snprintf(r->at, sizeof(r->at), "%s", t->at);
 	buf_clear(&env->scratch);
-	rc = t->engines_own ? answer_engine_error(&env->scratch, &answer, slice_str(env->engine_api)) :
+	rc = t->engines_own ? answer_engine_error(&env->scratch, &answer, upstream_api_version(env->upstream)) :
 		answer_refusal(&env->scratch, &answer);
 	if (rc < 0) {
 		session_cut(s, SESSION_REASON_MEMORY);
@@ -876,7 +876,6 @@ int session_env_init(struct session_env *env)
 	env->nsessions = 0;
 	env->draining = false;
 	env->engine_min_minor = 0;
-	env->engine_api[0] = '\0';
 	event_assign(&env->reaper, env->base, -1, 0, on_reap, env);
 	request_store_init(&env->requests);
 	batch_clear(&env->batch);

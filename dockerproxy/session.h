@@ -60,7 +60,6 @@ struct session_env {
 	struct event reaper;
 	struct request_store requests;
 	unsigned engine_min_minor; /* learned from its refusals; 0: not known */
-	char engine_api[12]; /* its Api-Version, as of the last answer; empty: not known */
 	struct batch batch;
 	struct buf scratch; /* heads and refusals on their way into the batch */
 	struct json_doc *doc;

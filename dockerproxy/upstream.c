@@ -62,6 +62,7 @@ struct upstream {
 	struct exchange_list idle;
 	unsigned max_idle;
 	struct upstream_stats stats;
+	char api_version[12];
 	char scratch[READ_SIZE];
 };
 
@@ -94,6 +95,11 @@ void upstream_free(struct upstream *u)
 void upstream_stats(const struct upstream *u, struct upstream_stats *out)
 {
 	*out = u->stats;
+}
+
+struct slice upstream_api_version(const struct upstream *u)
+{
+	return slice_str(u->api_version);
 }
 
 /* --- life of a connection --------------------------------------------------------------------------------------- */
@@ -347,6 +353,25 @@ static void finish(struct upstream_exchange *x, bool clean)
 	events->end(arg);
 }
 
+/* "1.41"; nothing else is believed to be the engine's version. */
+static void learn_version(struct upstream *u, const struct http_head *h, const char *p)
+{
+	for (unsigned i = 0; i < h->nfields; i++) {
+		struct slice value = http_span(p, h->fields[i].value);
+
+		if (h->fields[i].name.len != 11 || !slice_case_is(http_span(p, h->fields[i].name), "api-version"))
+			continue;
+		if (value.len == 0 || value.len >= sizeof(u->api_version))
+			return;
+		for (size_t k = 0; k < value.len; k++)
+			if (value.p[k] != '.' && (value.p[k] < '0' || value.p[k] > '9'))
+				return;
+		memcpy(u->api_version, value.p, value.len);
+		u->api_version[value.len] = '\0';
+		return;
+	}
+}
+
 /* Reads the head in p[0..len). Returns the bytes used, 0 when it is incomplete; on a fault the exchange is gone. */
 static size_t feed_head(struct upstream_exchange *x, const char *p, size_t len)
 {
@@ -375,6 +400,7 @@ static size_t feed_head(struct upstream_exchange *x, const char *p, size_t len)
 		fail(x, UPSTREAM_MALFORMED, http_reason_text(x->head.reason));
 		return 0;
 	}
+	learn_version(x->up, &x->head, p);
 	x->state = X_BODY;
 	x->head_bytes = p;
 	x->rest = slice_make(p + used, len - used);

@@ -74,6 +74,7 @@ struct upstream *upstream_new(struct event_base *base, const struct upstream_dia
 void upstream_free(struct upstream *u); /* no exchange may be left */
 void upstream_stats(const struct upstream *u, struct upstream_stats *out);
 void upstream_drop_idle(struct upstream *u);
+struct slice upstream_api_version(const struct upstream *u); /* as of the engine's last answer; empty: not known */
 
 /* Calls back from the loop only, never before it returns. NULL: no memory; nothing will be called. */
 struct upstream_exchange *upstream_start(struct upstream *u, const struct upstream_request *request,
