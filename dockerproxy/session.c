@@ -497,19 +497,9 @@ static bool judge_head(struct session *s)
 	struct request *r = s->request;
 	const struct http_head *h = &r->head;
 	const char *p = buf_slice(&s->client.in).p;
-	struct verdict_request judged = {
-		.method = http_span(p, h->method_text),
-		.target = http_span(p, h->target),
-		.content_type = http_field_value(h, p, HTTP_F_CONTENT_TYPE),
-		.several_content_types = h->count[HTTP_F_CONTENT_TYPE] > 1,
-		.content_encoding = http_field_value(h, p, HTTP_F_CONTENT_ENCODING),
-		.upgrade = h->upgrade,
-		.upgrade_protocol = http_field_value(h, p, HTTP_F_UPGRADE),
-		.has_length = h->has_content_length,
-		.length = h->content_length,
-		.chunked = h->framing == HTTP_BODY_CHUNKED,
-	};
+	struct verdict_request judged;
 
+	verdict_request_from_head(&judged, h, p);
 	if (!r->retried && !peers_take(s->env->peers, s->peer_entry, r->began_us)) {
 		session_refuse(s, SESSION_REASON_RATE_LIMIT, NULL);
 		return true;
@@ -706,8 +696,11 @@ static bool ask_owner(struct session *s)
 
 static bool forward(struct session *s)
 {
+	const struct endpoint_info *row = request_endpoint(s->request);
+
 	session_set_state(s, SESSION_ENGINE);
-	session_set_deadline(s, s->env->conf->response_ms);
+	/* The answer to a stop, wait or pull comes when its time has come. */
+	session_set_deadline(s, row != NULL && row->response == RESPONSE_STREAM ? 0 : s->env->conf->response_ms);
 	reply_begin(s);
 	return s->state != SESSION_ENGINE;
 }
