@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "image/runner/dispatch.h"
@@ -81,12 +82,23 @@ static bool nonblocking(int fd)
 	return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
 }
 
+/* Whatever the engine left open besides the three would reach every command. */
+static void close_others(void)
+{
+	if (syscall(SYS_close_range, 3, ~0U, 0) != 0)
+		for (int fd = 3; fd < 1024; fd++)
+			close(fd);
+}
+
 static bool set_up(struct runner *r)
 {
-	/* The engine's pipes move away from 0 to 2, so that no mistake lends them to a command. */
-	int in = fcntl(0, F_DUPFD_CLOEXEC, 3), out = fcntl(1, F_DUPFD_CLOEXEC, 3);
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int in, out, null;
 
+	close_others();
+	/* The engine's pipes move away from 0 to 2, so that no mistake lends them to a command. */
+	in = fcntl(0, F_DUPFD_CLOEXEC, 3);
+	out = fcntl(1, F_DUPFD_CLOEXEC, 3);
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (in < 0 || out < 0 || null < 0 || !nonblocking(in) || !nonblocking(out))
 		return false;
 	for (int fd = 0; fd < 3; fd++)

@@ -14,6 +14,11 @@ void wire_init(struct wire *w, int rfd, int wfd)
 
 void wire_end(struct wire *w)
 {
+	if (!w->gone) {
+		/* Closed, so that the other side learns of it while commands run on. */
+		close(w->rfd);
+		close(w->wfd);
+	}
 	w->gone = true;
 	w->out_at = w->out_end = 0;
 	w->in_at = w->in_end = 0;
