@@ -73,19 +73,58 @@ static char *copy_text(struct slice s)
 	return p;
 }
 
+/*
+ * Files are a list of cases, or {create, cases}: there a case without a body is the create request, with the members of
+ * `top` in place of (or beside) its own and those of `host` in place of its HostConfig's.
+ */
 struct loaded_case {
 	struct explain_request req;
 	char *headers[MAX_HEADERS];
 	char *body;
 };
 
-static void load_case(struct loaded_case *c, const struct json_node *n)
+/* base with the members of change in their place; a nested change for the member `inside`, NULL for none. */
+static int put_changed(struct buf *b, const struct json_node *base, const struct json_node *change, const char *inside,
+	const struct json_node *inner)
+{
+	char separator = '{';
+
+	for (int pass = 0; pass < 2; pass++) {
+		const struct json_node *from = pass == 0 ? base : change;
+
+		for (const struct json_node *m = from == NULL ? NULL : from->child; m != NULL; m = m->next) {
+			char key[128];
+
+			snprintf(key, sizeof(key), "%.*s", SLICE_ARG(m->key));
+			if (pass == 0 && json_get(change, key) != NULL)
+				continue;
+			if (buf_putc(b, separator) < 0 || json_put_string(b, m->key) < 0 || buf_putc(b, ':') < 0)
+				return -1;
+			if (inside != NULL && inner != NULL && slice_is(m->key, inside) ? put_changed(b, m, inner, NULL, NULL) < 0
+																			: json_put(b, m) < 0)
+				return -1;
+			separator = ',';
+		}
+	}
+	return buf_putc(b, '}');
+}
+
+static void build_body(struct loaded_case *c, const struct json_node *n, const struct json_node *create)
+{
+	struct buf b;
+
+	buf_init(&b, 1 << 20);
+	CU_ASSERT_FATAL(put_changed(&b, create, json_get(n, "top"), "HostConfig", json_get(n, "host")) == 0);
+	c->body = copy_text(buf_slice(&b));
+	c->req.has_body = true;
+	c->req.body = slice_make(c->body, buf_len(&b));
+	buf_release(&b);
+}
+
+static void load_body(struct loaded_case *c, const struct json_node *n, const struct json_node *create)
 {
 	struct slice text;
 
-	memset(c, 0, sizeof(*c));
-	CU_ASSERT_FATAL(json_get_string(n, "method", &c->req.method));
-	CU_ASSERT_FATAL(json_get_string(n, "target", &c->req.target));
 	if (json_get_string(n, "body", &text)) {
 		c->body = copy_text(text);
 		c->req.has_body = true;
@@ -95,15 +134,35 @@ static void load_case(struct loaded_case *c, const struct json_node *n)
 		CU_ASSERT_FATAL(c->body != NULL);
 		c->req.has_body = true;
 		c->req.body = slice_make(c->body, base64_decode(text, c->body));
+	} else if (json_get(n, "top") != NULL || json_get(n, "host") != NULL) {
+		build_body(c, n, create);
 	}
-	for (const struct json_node *h = json_get(n, "headers") == NULL ? NULL : json_get(n, "headers")->child; h != NULL;
-		 h = h->next) {
-		size_t size = h->key.len + h->text.len + 3;
+}
 
-		CU_ASSERT_FATAL(c->req.n_headers < MAX_HEADERS);
-		c->headers[c->req.n_headers] = malloc(size);
-		snprintf(c->headers[c->req.n_headers++], size, "%.*s: %.*s", SLICE_ARG(h->key), SLICE_ARG(h->text));
-	}
+static void add_header(struct loaded_case *c, struct slice name, struct slice value)
+{
+	size_t size = name.len + value.len + 3;
+
+	CU_ASSERT_FATAL(c->req.n_headers < MAX_HEADERS);
+	c->headers[c->req.n_headers] = malloc(size);
+	CU_ASSERT_FATAL(c->headers[c->req.n_headers] != NULL);
+	snprintf(c->headers[c->req.n_headers++], size, "%.*s: %.*s", SLICE_ARG(name), SLICE_ARG(value));
+}
+
+static void load_case(struct loaded_case *c, const struct json_node *n, const struct json_node *create)
+{
+	const struct json_node *headers = json_get(n, "headers");
+
+	memset(c, 0, sizeof(*c));
+	c->req.method = SLICE_LIT("POST");
+	c->req.target = SLICE_LIT("/v1.41/containers/create?name=cap-c1");
+	json_get_string(n, "method", &c->req.method);
+	json_get_string(n, "target", &c->req.target);
+	load_body(c, n, create);
+	if (headers == NULL && c->req.has_body)
+		add_header(c, SLICE_LIT("Content-Type"), SLICE_LIT("application/json"));
+	for (const struct json_node *h = headers == NULL ? NULL : headers->child; h != NULL; h = h->next)
+		add_header(c, h->key, h->text);
 	c->req.headers = (const char *const *)c->headers;
 }
 
@@ -138,7 +197,7 @@ static bool canonical_as_demanded(const struct json_node *answer, const struct j
 	return slice_eq(have, want);
 }
 
-static bool run_case(const struct policy *p, const struct json_node *n)
+static bool run_case(const struct policy *p, const struct json_node *n, const struct json_node *create)
 {
 	struct json_doc *doc = json_doc_new();
 	struct err err = ERR_INIT;
@@ -153,7 +212,7 @@ static bool run_case(const struct policy *p, const struct json_node *n)
 
 	CU_ASSERT_FATAL(json_get_string(n, "id", &id));
 	CU_ASSERT_FATAL(json_get_string(n, "expect", &expect));
-	load_case(&c, n);
+	load_case(&c, n, create);
 	buf_init(&out, 16 << 20);
 	rc = explain(p, &c.req, &out, &err);
 	answer = json_parse(doc, buf_slice(&out), JSON_STRICT, &fault, &offset);
@@ -174,7 +233,7 @@ static void run_file(const struct policy *p, const char *name)
 	char path[512];
 	struct file f = read_whole(source_path(path, sizeof(path), name));
 	struct json_doc *doc = json_doc_new();
-	const struct json_node *root;
+	const struct json_node *root, *list;
 	enum json_fault fault;
 	unsigned cases = 0, differ = 0;
 	size_t offset;
@@ -183,9 +242,10 @@ static void run_file(const struct policy *p, const char *name)
 	root = json_parse(doc, slice_make(f.data, f.size), JSON_COMMENTS, &fault, &offset);
 	if (root == NULL)
 		printf("  %s: %s at %zu\n", path, json_fault_text(fault), offset);
-	CU_ASSERT_FATAL(root != NULL && root->type == JSON_ARRAY);
-	for (const struct json_node *n = root->child; n != NULL; n = n->next, cases++)
-		differ += !run_case(p, n);
+	list = root != NULL && root->type == JSON_OBJECT ? json_get(root, "cases") : root;
+	CU_ASSERT_FATAL(list != NULL && list->type == JSON_ARRAY);
+	for (const struct json_node *n = list->child; n != NULL; n = n->next, cases++)
+		differ += !run_case(p, n, json_get(root, "create"));
 	printf("  %s: %u cases, %u differ ", name, cases, differ);
 	CU_ASSERT(cases > 0);
 	CU_ASSERT_EQUAL(differ, 0);
@@ -202,6 +262,7 @@ static void builtin_policy(void)
 		printf("  %s\n", err.text);
 	CU_ASSERT_FATAL(p != NULL);
 	run_file(p, "tests/cases/policy-cases.json");
+	run_file(p, "tests/cases/policy-own.json");
 	policy_free(p);
 }
 
