@@ -72,8 +72,9 @@ static int open_syslog(struct err *err)
 }
 
 /*
- * Standard error may be shared with processes that expect it to block, so its file description is left alone: a second
- * one of our own is made where the kernel allows it. Sockets are written with MSG_DONTWAIT instead.
+ * Standard error may be shared with processes that expect it to block, so a pipe or terminal is opened a second time, as
+ * a file description of our own. Sockets are written with MSG_DONTWAIT instead; a regular file never blocks, and must
+ * keep the write position that it shares with the log.
  */
 static int open_stderr(struct err *err)
 {
@@ -82,7 +83,7 @@ static int open_stderr(struct err *err)
 
 	if (fstat(STDERR_FILENO, &st) < 0)
 		return err_errno(err, "standard error is not open; choose a file for the audit log");
-	if (!S_ISSOCK(st.st_mode))
+	if (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode))
 		fd = open("/proc/self/fd/2", O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);

@@ -238,6 +238,35 @@ static void test_full_sink(void)
 	json_doc_free(doc);
 }
 
+/* The log and the audit log in one file, as a shell's redirection makes it: neither overwrites the other. */
+static void test_shares_standard_error(void)
+{
+	struct err err = ERR_INIT;
+	struct audit *a;
+	char text[4096];
+	int fd, saved;
+
+	open_dir();
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	saved = dup(STDERR_FILENO);
+	dup2(fd, STDERR_FILENO);
+	a = audit_open("stderr", "p", &err);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(a);
+	for (int i = 0; i < 2; i++) {
+		CU_ASSERT_EQUAL(write(STDERR_FILENO, "log line\n", 9), 9);
+		audit_begin(a, "e");
+		audit_end(a);
+	}
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	close(fd);
+	slurp(path, text, sizeof(text));
+	CU_ASSERT_EQUAL(strncmp(text, "log line\n{\"time\"", 16), 0);
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "}\nlog line\n{\"time\""));
+	audit_free(a);
+	close_dir();
+}
+
 static void test_buffered(void)
 {
 	struct err err = ERR_INIT;
@@ -352,6 +381,7 @@ static const struct unit_test tests[] = {
 	{ "long values are cut", test_long_values_are_cut },
 	{ "cut keeps characters whole", test_cut_keeps_characters_whole },
 	{ "full sink", test_full_sink },
+	{ "shares standard error", test_shares_standard_error },
 	{ "buffered", test_buffered },
 	{ "reopen", test_reopen },
 	{ "shared file", test_shared_file },
