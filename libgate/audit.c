@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,6 +37,7 @@ struct audit {
 	int fd;
 	bool is_socket;
 	bool regular;
+	bool may_block; /* the description is shared: asked before each write */
 	char *path; /* SINK_FILE */
 	char program[AUDIT_PROGRAM_MAX];
 	size_t line_max;
@@ -123,6 +125,7 @@ static void set_fd(struct audit *a, int fd)
 	else
 		a->line_max = type == S_IFREG ? AUDIT_LINE_FILE : AUDIT_LINE_PIPE;
 	a->regular = type == S_IFREG;
+	a->may_block = fd >= 0 && !a->is_socket && !a->regular && (fcntl(fd, F_GETFL) & O_NONBLOCK) == 0;
 }
 
 struct audit *audit_open(const char *where, const char *program, struct err *err)
@@ -317,8 +320,14 @@ void audit_bool(struct audit *a, const char *key, int value)
 
 static ssize_t sink_write(const struct audit *a, struct slice s)
 {
+	struct pollfd p = { .fd = a->fd, .events = POLLOUT };
 	ssize_t n;
 
+	/* A writable pipe has room for PIPE_BUF bytes, and longer pieces are not written to one. */
+	if (a->may_block && (poll(&p, 1, 0) != 1 || (p.revents & POLLOUT) == 0)) {
+		errno = EAGAIN;
+		return -1;
+	}
 	do {
 		if (a->is_socket)
 			n = send(a->fd, s.p, s.len, MSG_DONTWAIT | MSG_NOSIGNAL);
