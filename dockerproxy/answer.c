@@ -33,7 +33,7 @@ static int put_persistence(struct buf *out, enum answer_persistence p)
 	return -1;
 }
 
-static int put_refusal(struct buf *out, const struct refusal *r, struct slice text, struct slice api_version, bool ours)
+static int put_refusal(struct buf *out, const struct refusal *r, struct slice text, struct slice api_version)
 {
 	struct buf body;
 	int rc = -1;
@@ -45,7 +45,7 @@ static int put_refusal(struct buf *out, const struct refusal *r, struct slice te
 		buf_putf(out, "Content-Length: %zu\r\n", buf_len(&body)) < 0 ||
 		http_put_field(out, "X-Request-Id", r->request_id) < 0)
 		goto done;
-	if (ours && http_put_field(out, "X-Dockerproxy-Reason", slice_str(r->reason)) < 0)
+	if (http_put_field(out, "X-Dockerproxy-Reason", slice_str(r->reason)) < 0)
 		goto done;
 	if (api_version.len > 0 && http_put_field(out, "Api-Version", api_version) < 0)
 		goto done;
@@ -76,7 +76,7 @@ int answer_refusal(struct buf *out, const struct refusal *r)
 		goto done;
 	if (buf_puts(&text, ", request ") < 0 || buf_put_slice(&text, r->request_id) < 0 || buf_putc(&text, ')') < 0)
 		goto done;
-	rc = put_refusal(out, r, buf_slice(&text), slice_make(NULL, 0), true);
+	rc = put_refusal(out, r, buf_slice(&text), slice_make(NULL, 0));
 done:
 	buf_release(&text);
 	return rc;
@@ -84,7 +84,7 @@ done:
 
 int answer_engine_error(struct buf *out, const struct refusal *r, struct slice api_version)
 {
-	return put_refusal(out, r, r->message, api_version, false);
+	return put_refusal(out, r, r->message, api_version);
 }
 
 static bool may_pass(struct slice name)

@@ -8,6 +8,7 @@
 #include "dockerproxy/conf.h"
 #include "dockerproxy/master.h"
 #include "dockerproxy/metrics.h"
+#include "libgate/log.h"
 
 static int usage(void)
 {
@@ -35,6 +36,7 @@ static int run(const char *file)
 	struct metrics *metrics = metrics_new(MASTER_SLOTS);
 	int status;
 
+	log_init("dockerproxy", LOG_LEVEL_INFO);
 	if (metrics == NULL) {
 		fprintf(stderr, "dockerproxy: not enough memory to start\n");
 		return 1;
