@@ -39,8 +39,13 @@ static size_t skip_class(struct slice s, size_t i)
 	return i;
 }
 
+/*
+ * This reads a pattern as PCRE2 does, so everything that would change how it reads is refused: \Q..\E, options such as
+ * (?x), which make comments, and verbs.
+ */
 static int check_anchors(struct slice s, struct err *err)
 {
+	static const char group_marks[] = ":=!<"; /* non-capturing, and the four looks around */
 	bool ends = false;
 	int depth = 0;
 
@@ -58,6 +63,10 @@ static int check_anchors(struct slice s, struct err *err)
 			i = skip_class(s, i);
 			break;
 		case '(':
+			if (i + 2 < s.len && s.p[i + 1] == '?' && strchr(group_marks, s.p[i + 2]) == NULL)
+				return err_set(err, EINVAL, "inline options and other groups than (?: (?= (?! (?< are not accepted");
+			if (i + 1 < s.len && s.p[i + 1] == '*')
+				return err_set(err, EINVAL, "verbs are not accepted in a pattern");
 			depth++;
 			break;
 		case ')':

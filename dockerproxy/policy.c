@@ -173,13 +173,28 @@ static int top_container_name(struct loader *l, const struct json_node *n)
 	return l->policy->container_name == NULL ? -1 : 0;
 }
 
+/* Would both rows be asked about the same request lines? */
+static bool same_request(const struct endpoint *a, const struct endpoint *b)
+{
+	if (a->info.method != b->info.method || a->n_segments != b->n_segments)
+		return false;
+	for (unsigned i = 0; i < a->n_segments; i++)
+		if (a->segments[i].type != b->segments[i].type ||
+			(a->segments[i].type == SEGMENT_LITERAL && !slice_eq(a->segments[i].text, b->segments[i].text)))
+			return false;
+	return true;
+}
+
 static int check_unique(struct loader *l, const struct json_node *row, unsigned n)
 {
 	const struct endpoint *rows = l->policy->endpoints;
 
-	for (unsigned i = 0; i < n; i++)
+	for (unsigned i = 0; i < n; i++) {
 		if (strcmp(rows[i].info.id, rows[n].info.id) == 0)
 			return loader_fail(l, row->offset, "the id \"%s\" is used twice", rows[n].info.id);
+		if (same_request(&rows[i], &rows[n]))
+			return loader_fail(l, row->offset, "method and path are those of \"%s\"", rows[i].info.id);
+	}
 	return 0;
 }
 
@@ -402,6 +417,9 @@ bool policy_container_name_ok(const struct policy *p, struct slice name)
 	struct json_node node = { .type = JSON_STRING, .text = name };
 	struct schema_failure failure;
 
+	for (size_t i = 0; i < name.len; i++)
+		if ((unsigned char)name.p[i] > 0x7f) /* patterns take valid UTF-8 only; no name of the engine's has any */
+			return false;
 	return p->container_name != NULL && schema_eval(p->run, p->container_name, &node, &failure);
 }
 
