@@ -164,6 +164,14 @@ void plan_restart(struct plan *p, const char *name)
 	add_action(p, 0, STEP_RESTART_SANDBOX, EXPECT_STARTED, name, "", "restart?t=0");
 }
 
+/* Another controller may mend the same sandbox at the same time: what it made will do. */
+static void tolerate_rival(struct plan *p, enum step_id id)
+{
+	for (unsigned i = 0; i < p->nsteps; i++)
+		if (p->steps[i].id == id)
+			p->steps[i].expect = EXPECT_ENSURED;
+}
+
 static bool stopped(enum container_state s)
 {
 	return s == CONTAINER_CREATED || s == CONTAINER_EXITED;
@@ -178,8 +186,10 @@ static unsigned mend_network(struct plan *p, const struct spec *s, unsigned api_
 	unsigned stage = 0;
 	bool missing = now->network[0] == '\0';
 
-	if (missing)
+	if (missing) {
 		add_internal_network(p, stage++, s, api_minor);
+		tolerate_rival(p, STEP_CREATE_NETWORK);
+	}
 	if (missing || strcmp(now->sandbox.internal_network, now->network) != 0) {
 		add(p, stage, STEP_DISCONNECT_SANDBOX, EXPECT_DETACHED, "POST", mem_printf("/networks/%s-net/disconnect", s->name),
 			document_detach(s->name));
@@ -204,6 +214,7 @@ static unsigned mend_egress(struct plan *p, unsigned stage, const struct spec *s
 	if (!fits) {
 		add_remove(p, stage, STEP_REMOVE_EGRESS, "containers", s->name, "-egress");
 		stage = add_egress(p, stage + 1, s, c, api_minor);
+		tolerate_rival(p, STEP_CREATE_EGRESS);
 	}
 	if (fits && e->state == CONTAINER_PAUSED)
 		add_action(p, stage++, STEP_UNPAUSE_EGRESS, EXPECT_UNPAUSED, s->name, "-egress", "unpause");

@@ -1,0 +1,128 @@
+/* Keeps the sandboxes of one process and gives work on a name its turn. */
+#include "controller/controller.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <string.h>
+
+#include "controller/engine_exec.h"
+#include "controller/mem.h"
+
+#define ENGINE_TIMEOUT_MS 300000
+#define SANDBOXES_KEPT 1024 /* idle entries beyond this are dropped */
+
+int controller_init(struct controller *c, struct event_base *base, const struct config *config, struct err *err)
+{
+	*c = (struct controller){ .base = base, .config = config, .engine_timeout_ms = ENGINE_TIMEOUT_MS };
+	TAILQ_INIT(&c->sandboxes);
+	channel_set_init(&c->channels, base);
+	c->engine = engine_new(base, config, err);
+	return c->engine != NULL ? 0 : -1;
+}
+
+static void drop_backends(struct sandbox *s)
+{
+	if (s->as_user != NULL)
+		s->as_user->ops->free(s->as_user);
+	if (s->as_root != NULL)
+		s->as_root->ops->free(s->as_root);
+	s->as_user = s->as_root = NULL;
+}
+
+static void sandbox_free(struct sandbox *s)
+{
+	TAILQ_REMOVE(&s->controller->sandboxes, s, link);
+	s->controller->nsandboxes--;
+	drop_backends(s);
+	event_free(s->turn);
+	free(s->name);
+	free(s);
+}
+
+void controller_release(struct controller *c)
+{
+	while (!TAILQ_EMPTY(&c->sandboxes))
+		sandbox_free(TAILQ_FIRST(&c->sandboxes));
+	if (c->engine != NULL)
+		engine_free(c->engine);
+	channel_set_release(&c->channels);
+}
+
+static void on_turn(evutil_socket_t fd, short what, void *arg)
+{
+	struct sandbox *s = arg;
+	struct sandbox_wait *w;
+
+	while (!s->busy && (w = TAILQ_FIRST(&s->waiting)) != NULL) {
+		TAILQ_REMOVE(&s->waiting, w, link);
+		s->busy = w->exclusive;
+		w->go(w->arg);
+	}
+}
+
+static void wake(struct sandbox *s)
+{
+	struct timeval now = { 0, 0 };
+
+	if (!event_pending(s->turn, EV_TIMEOUT, NULL))
+		event_add(s->turn, &now);
+}
+
+struct sandbox *sandbox_get(struct controller *c, struct slice name)
+{
+	struct sandbox *s;
+
+	TAILQ_FOREACH(s, &c->sandboxes, link)
+		if (slice_is(name, s->name))
+			break;
+	if (s == NULL) {
+		s = mem_zalloc(sizeof(*s));
+		s->controller = c;
+		s->name = mem_dup(name);
+		TAILQ_INIT(&s->waiting);
+		s->turn = evtimer_new(c->base, on_turn, s);
+		if (s->turn == NULL)
+			abort();
+		TAILQ_INSERT_HEAD(&c->sandboxes, s, link);
+		c->nsandboxes++;
+	}
+	s->users++;
+	return s;
+}
+
+void sandbox_put(struct sandbox *s)
+{
+	if (--s->users == 0 && s->controller->nsandboxes > SANDBOXES_KEPT)
+		sandbox_free(s);
+}
+
+void sandbox_enter(struct sandbox *s, struct sandbox_wait *w)
+{
+	TAILQ_INSERT_TAIL(&s->waiting, w, link);
+	wake(s);
+}
+
+void sandbox_leave(struct sandbox *s)
+{
+	s->busy = false;
+	wake(s);
+}
+
+void sandbox_unwait(struct sandbox *s, struct sandbox_wait *w)
+{
+	TAILQ_REMOVE(&s->waiting, w, link);
+}
+
+struct exec_backend *sandbox_backend(struct sandbox *s, bool root)
+{
+	struct exec_backend **slot = root ? &s->as_root : &s->as_user;
+
+	if (*slot == NULL)
+		*slot = engine_exec_new(s->controller->engine, &s->controller->channels, s->name, root ? "0:0" : SANDBOX_USER);
+	return *slot;
+}
+
+void sandbox_forget(struct sandbox *s)
+{
+	s->max_command_ms = 0;
+}

@@ -1,0 +1,560 @@
+/* Sends finite requests to the engine and says what its answers are worth. */
+#include "controller/engine.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "controller/mem.h"
+#include "libgate/buf.h"
+#include "libgate/log.h"
+
+#define BODY_MAX ((size_t)8 * 1024 * 1024) /* listings of many sandboxes; everything else is far smaller */
+#define MESSAGE_MAX 300 /* bytes of an engine's message that are passed on */
+#define CONNECTIONS_MAX 32
+#define CONNECT_TIMEOUT_MS 10000
+
+enum call_state { CALL_WAITING /* for the version */, CALL_SENT, CALL_READY_ONLY };
+
+struct engine_call {
+	TAILQ_ENTRY(engine_call) link;
+	struct engine *engine;
+	enum call_state state;
+	CURL *easy;
+	struct curl_slist *headers;
+	char *method;
+	char *path;
+	char *body;
+	int64_t timeout_ms;
+	engine_cb cb;
+	engine_data_cb data;
+	void *arg;
+	struct buf answer;
+	bool overflow;
+	bool has_version; /* Api-Version was there */
+	bool refused; /* the proxy's own refusal */
+	unsigned version;
+	char error[CURL_ERROR_SIZE];
+};
+
+TAILQ_HEAD(call_list, engine_call);
+
+/* One descriptor that libcurl watches. */
+struct engine_socket {
+	TAILQ_ENTRY(engine_socket) link;
+	struct event *event;
+};
+
+TAILQ_HEAD(socket_list, engine_socket);
+
+struct engine {
+	struct event_base *base;
+	const struct config *config;
+	CURLM *multi;
+	struct event *timer;
+	struct call_list calls;
+	struct socket_list sockets;
+	struct engine_call *ping; /* the negotiation under way */
+	struct json_doc *doc;
+	unsigned api_minor;
+};
+
+static void start_call(struct engine_call *call);
+static void finish(struct engine_call *call, struct engine_reply *reply);
+
+/* --- libcurl on libevent ----------------------------------------------------------------------------------------- */
+
+static void collect_done(struct engine *e);
+
+static void on_socket_event(evutil_socket_t fd, short what, void *arg)
+{
+	struct engine *e = arg;
+	int running;
+	int flags = (what & EV_READ ? CURL_CSELECT_IN : 0) | (what & EV_WRITE ? CURL_CSELECT_OUT : 0);
+
+	curl_multi_socket_action(e->multi, fd, flags, &running);
+	collect_done(e);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct engine *e = arg;
+	int running;
+
+	curl_multi_socket_action(e->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+	collect_done(e);
+}
+
+static int on_curl_timer(CURLM *multi, long timeout_ms, void *arg)
+{
+	struct engine *e = arg;
+	struct timeval tv = { timeout_ms / 1000, (timeout_ms % 1000) * 1000 };
+
+	if (timeout_ms < 0)
+		event_del(e->timer);
+	else
+		event_add(e->timer, &tv);
+	return 0;
+}
+
+static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg)
+{
+	struct engine *e = arg;
+	struct engine_socket *s = socket_arg;
+
+	if (what == CURL_POLL_REMOVE) {
+		if (s != NULL) {
+			TAILQ_REMOVE(&e->sockets, s, link);
+			event_free(s->event);
+			free(s);
+			curl_multi_assign(e->multi, fd, NULL);
+		}
+		return 0;
+	}
+	if (s == NULL) {
+		s = mem_zalloc(sizeof(*s));
+		TAILQ_INSERT_TAIL(&e->sockets, s, link);
+		curl_multi_assign(e->multi, fd, s);
+	} else {
+		event_free(s->event);
+	}
+	short flags = EV_PERSIST | (what & CURL_POLL_IN ? EV_READ : 0) | (what & CURL_POLL_OUT ? EV_WRITE : 0);
+	s->event = event_new(e->base, fd, flags, on_socket_event, e);
+	if (s->event == NULL || event_add(s->event, NULL) != 0)
+		return -1;
+	return 0;
+}
+
+/* --- the answer -------------------------------------------------------------------------------------------------- */
+
+static size_t on_header(char *p, size_t size, size_t n, void *arg)
+{
+	struct engine_call *call = arg;
+	struct slice line = slice_make(p, size * n);
+	const char *colon = memchr(line.p, ':', line.len);
+
+	if (colon == NULL)
+		return size * n;
+	struct slice name = slice_make(line.p, (size_t)(colon - line.p));
+	struct slice value = slice_skip(line, name.len + 1);
+	while (value.len > 0 && value.p[0] == ' ')
+		value = slice_skip(value, 1);
+	while (value.len > 0 && (value.p[value.len - 1] == '\r' || value.p[value.len - 1] == '\n'))
+		value.len--;
+	if (slice_case_is(name, "Api-Version") && value.len >= 3 && value.len <= 5 && slice_starts(value, "1.")) {
+		unsigned minor = 0;
+		for (size_t i = 2; i < value.len; i++)
+			minor = value.p[i] >= '0' && value.p[i] <= '9' ? minor * 10 + (unsigned)(value.p[i] - '0') : 10000;
+		call->has_version = minor < 10000;
+		call->version = minor;
+	} else if (slice_case_is(name, "X-Dockerproxy-Reason")) {
+		call->refused = true;
+	}
+	return size * n;
+}
+
+static size_t on_body(char *p, size_t size, size_t n, void *arg)
+{
+	struct engine_call *call = arg;
+	long status = 0;
+
+	if (call->data != NULL) {
+		curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
+		if (status == 200) {
+			call->data(slice_make(p, size * n), call->arg);
+			return size * n;
+		}
+	}
+	if (buf_put(&call->answer, p, size * n) != 0) {
+		call->overflow = true;
+		return 0;
+	}
+	return size * n;
+}
+
+static int code_of_status(long status)
+{
+	switch (status) {
+	case 400:
+		return EINVAL;
+	case 403:
+		return EACCES;
+	case 404:
+		return ENOENT;
+	case 409:
+		return EEXIST;
+	case 504:
+		return ETIMEDOUT;
+	default:
+		return EAGAIN;
+	}
+}
+
+static void say_refusal(struct engine_call *call, struct engine_reply *reply, long status)
+{
+	struct slice message = SLICE_LIT("(no message)");
+	char text[MESSAGE_MAX];
+	size_t n = 0;
+
+	json_get_string(reply->json, "message", &message);
+	for (; n < message.len && n < sizeof(text) - 1; n++)
+		text[n] = (unsigned char)message.p[n] < ' ' ? ' ' : message.p[n];
+	text[n] = '\0';
+	if (call->refused)
+		err_set(&reply->err, status == 403 || status == 405 ? EACCES : code_of_status(status), "%s", text);
+	else if (!call->has_version)
+		err_set(&reply->err, EAGAIN, "%s %s: status %ld, and not from the engine (no Api-Version): %s", call->method,
+			call->path, status, text);
+	else
+		err_set(&reply->err, code_of_status(status), "%s %s: %s", call->method, call->path, text);
+}
+
+static void judge_answer(struct engine_call *call, struct engine_reply *reply)
+{
+	long status = 0;
+	enum json_fault fault;
+	size_t offset;
+
+	curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
+	if (buf_len(&call->answer) > 0)
+		reply->json = json_parse(call->engine->doc, buf_slice(&call->answer), JSON_STRICT, &fault, &offset);
+	bool ok = (status >= 200 && status < 300) || status == 304;
+	if (call->has_version && !call->refused && (ok || reply->json != NULL || buf_len(&call->answer) == 0))
+		reply->status = (int)status;
+	if (reply->status == 0 || !ok)
+		say_refusal(call, reply, status);
+	/* A proxy that answers 502 or 504 may have passed the request on before. */
+	reply->maybe_done = reply->status == 0 && !(call->refused && (status == 403 || status == 405 || status == 400));
+}
+
+static void judge_failure(struct engine_call *call, struct engine_reply *reply, CURLcode rc)
+{
+	const char *why = call->error[0] != '\0' ? call->error : curl_easy_strerror(rc);
+	bool connected = rc != CURLE_COULDNT_CONNECT && rc != CURLE_COULDNT_RESOLVE_HOST;
+	long sent = 0;
+
+	curl_easy_getinfo(call->easy, CURLINFO_REQUEST_SIZE, &sent);
+	reply->maybe_done = connected && sent > 0;
+	if (call->overflow)
+		err_set(&reply->err, EMSGSIZE, "%s %s: the answer is larger than %zu bytes", call->method, call->path, BODY_MAX);
+	else if (rc == CURLE_OPERATION_TIMEDOUT)
+		err_set(&reply->err, ETIMEDOUT, "%s %s: no answer within %lld ms", call->method, call->path,
+			(long long)call->timeout_ms);
+	else
+		err_set(&reply->err, EAGAIN, "%s %s: %s: is %s right and dockerproxy running?", call->method, call->path, why,
+			call->engine->config->endpoint);
+}
+
+static void collect_done(struct engine *e)
+{
+	CURLMsg *msg;
+	int left;
+
+	while ((msg = curl_multi_info_read(e->multi, &left)) != NULL) {
+		struct engine_call *call = NULL;
+		struct engine_reply reply = { .err = ERR_INIT };
+
+		if (msg->msg != CURLMSG_DONE)
+			continue;
+		curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, (char **)&call);
+		if (msg->data.result == CURLE_OK)
+			judge_answer(call, &reply);
+		else
+			judge_failure(call, &reply, msg->data.result);
+		finish(call, &reply);
+	}
+}
+
+/* --- calls ------------------------------------------------------------------------------------------------------- */
+
+static void call_free(struct engine_call *call)
+{
+	struct engine *e = call->engine;
+
+	TAILQ_REMOVE(&e->calls, call, link);
+	if (e->ping == call)
+		e->ping = NULL;
+	if (call->easy != NULL) {
+		curl_multi_remove_handle(e->multi, call->easy);
+		curl_easy_cleanup(call->easy);
+	}
+	curl_slist_free_all(call->headers);
+	buf_release(&call->answer);
+	free(call->method);
+	free(call->path);
+	free(call->body);
+	free(call);
+}
+
+static void finish(struct engine_call *call, struct engine_reply *reply)
+{
+	engine_cb cb = call->cb;
+	void *arg = call->arg;
+	/* The answer's bytes carry the parsed tree: they go after the callback. */
+	struct buf answer = call->answer;
+
+	buf_init(&call->answer, BODY_MAX);
+	if (cb != NULL && reply->err.text[0] != '\0')
+		log_debug("%s %s: %s", call->method, call->path, reply->err.text);
+	if (call == call->engine->ping) {
+		cb(reply, call); /* on_ping wants the call itself */
+		buf_release(&answer);
+		return;
+	}
+	call_free(call);
+	cb(reply, arg);
+	buf_release(&answer);
+}
+
+static void add_header(struct engine_call *call, const char *line)
+{
+	struct curl_slist *longer = curl_slist_append(call->headers, line);
+
+	if (longer == NULL)
+		abort();
+	call->headers = longer;
+}
+
+static void start_call(struct engine_call *call)
+{
+	struct engine *e = call->engine;
+	const struct config *c = e->config;
+	bool v6 = c->host != NULL && strchr(c->host, ':') != NULL;
+	auto_free char *prefix = call == e->ping ? mem_strdup("") : mem_printf("/v1.%u", e->api_minor);
+	auto_free char *url = c->unix_path != NULL ? mem_printf("http://docker%s%s", prefix, call->path) :
+		mem_printf("http://%s%s%s:%u%s%s", v6 ? "[" : "", c->host, v6 ? "]" : "", c->port, prefix, call->path);
+
+	call->state = CALL_SENT;
+	call->easy = curl_easy_init();
+	if (call->easy == NULL)
+		abort();
+	CURL *easy = call->easy;
+	curl_easy_setopt(easy, CURLOPT_PRIVATE, call);
+	curl_easy_setopt(easy, CURLOPT_URL, url);
+	curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
+	if (c->unix_path != NULL)
+		curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, c->unix_path);
+	curl_easy_setopt(easy, CURLOPT_PROXY, "");
+	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
+	curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)call->timeout_ms);
+	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, call->error);
+	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+	curl_easy_setopt(easy, CURLOPT_HEADERDATA, call);
+	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+	curl_easy_setopt(easy, CURLOPT_WRITEDATA, call);
+	curl_easy_setopt(easy, CURLOPT_USERAGENT, "sandbox-controller");
+	curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, call->method);
+	if (strcmp(call->method, "HEAD") == 0)
+		curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
+	if (strcmp(call->method, "POST") == 0) {
+		curl_easy_setopt(easy, CURLOPT_POST, 1L);
+		curl_easy_setopt(easy, CURLOPT_POSTFIELDS, call->body != NULL ? call->body : "");
+		curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, (long)(call->body != NULL ? strlen(call->body) : 0));
+		add_header(call, call->body != NULL ? "Content-Type: application/json" : "Content-Type:");
+		add_header(call, "Expect:");
+		curl_easy_setopt(easy, CURLOPT_HTTPHEADER, call->headers);
+	}
+	curl_multi_add_handle(e->multi, easy);
+}
+
+static void on_ping(const struct engine_reply *reply, void *arg)
+{
+	struct engine_call *ping = arg, *call, *next;
+	struct engine *e = ping->engine;
+	struct engine_reply failure = *reply;
+	struct call_list waiting = TAILQ_HEAD_INITIALIZER(waiting);
+
+	if (reply->status == 200 && ping->version >= ENGINE_API_MIN) {
+		e->api_minor = ping->version < ENGINE_API_MAX ? ping->version : ENGINE_API_MAX;
+	} else if (reply->status == 200) {
+		err_set(&failure.err, EAGAIN, "the engine speaks API 1.%u; at least 1.%d is needed (Docker 20.10)", ping->version,
+			ENGINE_API_MIN);
+	} else if (failure.err.text[0] == '\0') {
+		err_set(&failure.err, EAGAIN, "HEAD /_ping: no answer of an engine");
+	}
+	call_free(ping);
+	/* Callbacks may make new calls: only those that waited until now are looked at. */
+	for (call = TAILQ_FIRST(&e->calls); call != NULL; call = next) {
+		next = TAILQ_NEXT(call, link);
+		if (call->state != CALL_SENT) {
+			TAILQ_REMOVE(&e->calls, call, link);
+			TAILQ_INSERT_TAIL(&waiting, call, link);
+		}
+	}
+	while ((call = TAILQ_FIRST(&waiting)) != NULL) {
+		TAILQ_REMOVE(&waiting, call, link);
+		TAILQ_INSERT_TAIL(&e->calls, call, link);
+		if (e->api_minor > 0 && call->state == CALL_WAITING) {
+			start_call(call);
+		} else {
+			struct engine_reply answer = e->api_minor > 0 ? (struct engine_reply){ .status = 200 } : failure;
+			answer.json = NULL;
+			answer.maybe_done = false;
+			if (e->api_minor == 0)
+				answer.status = 0;
+			finish(call, &answer);
+		}
+	}
+}
+
+static struct engine_call *new_call(struct engine *e, const char *method, const char *path, const char *body,
+	int64_t timeout_ms, engine_data_cb data, engine_cb cb, void *arg)
+{
+	struct engine_call *call = mem_zalloc(sizeof(*call));
+
+	call->engine = e;
+	call->method = mem_strdup(method);
+	call->path = mem_strdup(path);
+	call->body = body != NULL ? mem_strdup(body) : NULL;
+	call->timeout_ms = timeout_ms > 0 ? timeout_ms : 1;
+	call->cb = cb;
+	call->data = data;
+	call->arg = arg;
+	buf_init(&call->answer, BODY_MAX);
+	TAILQ_INSERT_TAIL(&e->calls, call, link);
+	return call;
+}
+
+static void negotiate(struct engine *e, int64_t timeout_ms)
+{
+	if (e->ping != NULL)
+		return;
+	e->ping = new_call(e, "HEAD", "/_ping", NULL, timeout_ms, NULL, on_ping, NULL);
+	start_call(e->ping);
+}
+
+struct engine_call *engine_stream(struct engine *e, const char *method, const char *path, int64_t timeout_ms,
+	engine_data_cb data, engine_cb cb, void *arg)
+{
+	struct engine_call *call = new_call(e, method, path, NULL, timeout_ms, data, cb, arg);
+
+	if (e->api_minor > 0)
+		start_call(call);
+	else
+		negotiate(e, timeout_ms);
+	return call;
+}
+
+struct engine_call *engine_call(struct engine *e, const char *method, const char *path, const char *body,
+	int64_t timeout_ms, engine_cb cb, void *arg)
+{
+	struct engine_call *call = new_call(e, method, path, body, timeout_ms, NULL, cb, arg);
+
+	if (e->api_minor > 0)
+		start_call(call);
+	else
+		negotiate(e, timeout_ms);
+	return call;
+}
+
+struct engine_call *engine_ready(struct engine *e, int64_t timeout_ms, engine_cb cb, void *arg)
+{
+	struct engine_call *call = new_call(e, "GET", "/version", NULL, timeout_ms, NULL, cb, arg);
+
+	if (e->api_minor > 0) {
+		start_call(call);
+	} else {
+		call->state = CALL_READY_ONLY;
+		negotiate(e, timeout_ms);
+	}
+	return call;
+}
+
+void engine_cancel(struct engine_call *call)
+{
+	call_free(call);
+}
+
+unsigned engine_api_minor(const struct engine *e)
+{
+	return e->api_minor;
+}
+
+void engine_forget(struct engine *e)
+{
+	e->api_minor = 0;
+}
+
+const struct config *engine_config(const struct engine *e)
+{
+	return e->config;
+}
+
+struct event_base *engine_base(const struct engine *e)
+{
+	return e->base;
+}
+
+char *engine_escape(struct slice s)
+{
+	static const char digits[] = "0123456789ABCDEF";
+	char *out = mem_zalloc(s.len * 3 + 1);
+	size_t n = 0;
+
+	for (size_t i = 0; i < s.len; i++) {
+		unsigned char c = (unsigned char)s.p[i];
+
+		if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+			(c != '\0' && strchr("-._~", c) != NULL)) {
+			out[n++] = (char)c;
+			continue;
+		}
+		out[n++] = '%';
+		out[n++] = digits[c >> 4];
+		out[n++] = digits[c & 15];
+	}
+	return out;
+}
+
+/* --- life -------------------------------------------------------------------------------------------------------- */
+
+struct engine *engine_new(struct event_base *base, const struct config *c, struct err *err)
+{
+	struct engine *e = mem_zalloc(sizeof(*e));
+
+	TAILQ_INIT(&e->calls);
+	TAILQ_INIT(&e->sockets);
+	e->base = base;
+	e->config = c;
+	e->doc = json_doc_new();
+	e->timer = evtimer_new(base, on_timer, e);
+	if (curl_global_init(CURL_GLOBAL_DEFAULT) == 0)
+		e->multi = curl_multi_init();
+	if (e->doc == NULL || e->timer == NULL || e->multi == NULL) {
+		engine_free(e);
+		err_set(err, ENOMEM, "cannot set up the HTTP client");
+		return NULL;
+	}
+	curl_multi_setopt(e->multi, CURLMOPT_SOCKETFUNCTION, on_curl_socket);
+	curl_multi_setopt(e->multi, CURLMOPT_SOCKETDATA, e);
+	curl_multi_setopt(e->multi, CURLMOPT_TIMERFUNCTION, on_curl_timer);
+	curl_multi_setopt(e->multi, CURLMOPT_TIMERDATA, e);
+	curl_multi_setopt(e->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, (long)CONNECTIONS_MAX);
+	curl_multi_setopt(e->multi, CURLMOPT_MAXCONNECTS, 8L);
+	return e;
+}
+
+void engine_free(struct engine *e)
+{
+	struct engine_call *call;
+	struct engine_socket *s;
+
+	while ((call = TAILQ_FIRST(&e->calls)) != NULL)
+		call_free(call);
+	if (e->multi != NULL)
+		curl_multi_cleanup(e->multi);
+	while ((s = TAILQ_FIRST(&e->sockets)) != NULL) {
+		TAILQ_REMOVE(&e->sockets, s, link);
+		event_free(s->event);
+		free(s);
+	}
+	if (e->timer != NULL)
+		event_free(e->timer);
+	json_doc_free(e->doc);
+	free(e);
+}

@@ -1,0 +1,169 @@
+/* Carries lifecycle operations from request to engine: look, plan, run. */
+#include "controller/lifecycle.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "controller/clock.h"
+#include "controller/mem.h"
+#include "controller/survey.h"
+#include "libgate/log.h"
+
+enum operation { OPERATION_CREATE, OPERATION_DESTROY, OPERATION_SUSPEND, OPERATION_RESUME, OPERATION_RESTART };
+
+struct lifecycle {
+	struct controller *controller;
+	struct sandbox *sandbox;
+	enum operation operation;
+	struct spec spec; /* create */
+	struct sandbox_wait wait;
+	int64_t deadline;
+	struct lifecycle_events events;
+	void *arg;
+};
+
+static void finish(struct lifecycle *l, const struct err *err)
+{
+	if (l->operation == OPERATION_CREATE || l->operation == OPERATION_DESTROY)
+		sandbox_forget(l->sandbox);
+	if (l->operation == OPERATION_CREATE && err == NULL)
+		l->sandbox->max_command_ms = l->spec.max_command_seconds * 1000;
+	sandbox_leave(l->sandbox);
+	l->events.done(err, l->arg);
+	sandbox_put(l->sandbox);
+	spec_release(&l->spec);
+	free(l);
+}
+
+static void on_run_pull(const char *image, const struct json_node *progress, void *arg)
+{
+	struct lifecycle *l = arg;
+
+	if (l->events.pull != NULL)
+		l->events.pull(image, progress, l->arg);
+}
+
+static void on_run_done(const struct err *err, void *arg)
+{
+	struct lifecycle *l = arg;
+
+	finish(l, err);
+}
+
+static void execute(struct lifecycle *l, struct plan *plan, unsigned flags)
+{
+	static const struct run_events events = { on_run_pull, on_run_done };
+	int64_t left = l->deadline - clock_ms();
+
+	run_plan(l->controller->engine, plan, flags, left > 1 ? left : 1, &events, l);
+}
+
+static void on_ready(const struct engine_reply *reply, void *arg)
+{
+	struct lifecycle *l = arg;
+	struct plan plan;
+
+	if (reply->status != 200) {
+		finish(l, &reply->err);
+		return;
+	}
+	plan_create(&plan, &l->spec, l->controller->config, engine_api_minor(l->controller->engine));
+	execute(l, &plan, RUN_UNDO);
+}
+
+static void on_surveyed(struct survey_result *r, const struct err *err, void *arg)
+{
+	struct lifecycle *l = arg;
+	struct err fault = ERR_INIT;
+	struct plan plan;
+
+	if (err == NULL && r->inventory.sandbox.state == CONTAINER_ABSENT) {
+		err_set(&fault, ENXIO, "there is no sandbox %s", l->sandbox->name);
+		err = &fault;
+	}
+	if (err != NULL) {
+		finish(l, err);
+		return;
+	}
+	l->sandbox->max_command_ms = r->spec.max_command_seconds * 1000;
+	if (l->operation == OPERATION_SUSPEND) {
+		plan_suspend(&plan, l->sandbox->name, &r->inventory);
+	} else if (plan_resume(&plan, &r->spec, l->controller->config, engine_api_minor(l->controller->engine),
+		&r->inventory, &fault) != 0) {
+		plan_release(&plan);
+		finish(l, &fault);
+		return;
+	}
+	execute(l, &plan, 0);
+}
+
+static void on_turn(void *arg)
+{
+	struct lifecycle *l = arg;
+	struct plan plan;
+
+	switch (l->operation) {
+	case OPERATION_CREATE:
+		engine_ready(l->controller->engine, l->controller->engine_timeout_ms, on_ready, l);
+		break;
+	case OPERATION_DESTROY:
+		plan_destroy(&plan, l->sandbox->name);
+		execute(l, &plan, 0);
+		break;
+	case OPERATION_RESTART:
+		plan_restart(&plan, l->sandbox->name);
+		execute(l, &plan, 0);
+		break;
+	case OPERATION_SUSPEND:
+	case OPERATION_RESUME:
+		survey_start(l->controller->engine, l->sandbox->name, l->controller->engine_timeout_ms, on_surveyed, l);
+		break;
+	}
+}
+
+static struct lifecycle *begin(struct controller *c, enum operation operation, struct slice name,
+	const struct lifecycle_events *ev, void *arg)
+{
+	struct lifecycle *l = mem_zalloc(sizeof(*l));
+
+	l->controller = c;
+	l->sandbox = sandbox_get(c, name);
+	l->operation = operation;
+	l->events = *ev;
+	l->arg = arg;
+	l->deadline = clock_ms() + c->engine_timeout_ms;
+	l->wait = (struct sandbox_wait){ .go = on_turn, .arg = l, .exclusive = true };
+	sandbox_enter(l->sandbox, &l->wait);
+	return l;
+}
+
+void lifecycle_create(struct controller *c, struct spec *spec, const struct lifecycle_events *ev, void *arg)
+{
+	struct lifecycle *l = begin(c, OPERATION_CREATE, slice_str(spec->name), ev, arg);
+
+	l->spec = *spec;
+	*spec = (struct spec){ .nlabels = 0 };
+	if (l->spec.disk_unlimited)
+		log_warn("create %s: diskMb limits only /tmp: there is no volumeDriver that could limit the workspace",
+			l->spec.name);
+}
+
+void lifecycle_destroy(struct controller *c, struct slice name, const struct lifecycle_events *ev, void *arg)
+{
+	begin(c, OPERATION_DESTROY, name, ev, arg);
+}
+
+void lifecycle_suspend(struct controller *c, struct slice name, const struct lifecycle_events *ev, void *arg)
+{
+	begin(c, OPERATION_SUSPEND, name, ev, arg);
+}
+
+void lifecycle_resume(struct controller *c, struct slice name, const struct lifecycle_events *ev, void *arg)
+{
+	begin(c, OPERATION_RESUME, name, ev, arg);
+}
+
+void lifecycle_restart(struct controller *c, struct slice name, const struct lifecycle_events *ev, void *arg)
+{
+	begin(c, OPERATION_RESTART, name, ev, arg);
+}

@@ -1,0 +1,2 @@
+/* controller: stub */
+int main(void) { return 0; }

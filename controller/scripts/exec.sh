@@ -1,0 +1,124 @@
+# Runs one command: bash -c THIS capybara-exec NONCE ID TAG LIMIT CWD STDIN NENV [NAME=VALUE...] ARG...
+#
+# stdin is the controller's line: "D N" and N bytes of the command's input, "E" its end, "K" kill, "A" all received. Its
+# end means that the controller is gone; the command then runs on until LIMIT.
+# stderr begins with NONCE; stdout and stderr each end with a mark that starts with NONCE and, on stderr, says how the
+# command ended. What background children write after that goes nowhere, and holds nobody up: the engine's pipes are
+# open in this shell and in two relays only, and those end with the command.
+nonce=$1 id=$2 tag=$3 limit=$4 cwd=$5 input=$6 nenv=$7
+shift 7
+control=/tmp/.capybara-exec-$tag-$id
+sid=
+wanted() { [ "$1" = "$tag/$id" ]; }
+wanted_session() { [ -n "$sid" ] && [ "$1" = "$sid" ] && mark=$tag/$id; }
+# How often the kernel killed for lack of memory here; - where it does not say.
+oom_count() {
+	local k v
+	oom=-
+	for f in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
+		[ -r $f ] || continue
+		while read -r k v; do
+			[ "$k" = oom_kill ] && oom=$v
+		done <$f
+	done
+}
+exec 3<&0 4>&1 5>&2 </dev/null >/dev/null 2>&1
+# Pipes without names; each end is opened anew so that it can be closed alone.
+exec 9<> <(:); exec 10</dev/fd/9 11>/dev/fd/9 9>&-
+exec 9<> <(:); exec 12</dev/fd/9 13>/dev/fd/9 9>&-
+exec 6<> <(:)
+exec 7</dev/null
+if [ "$input" = 1 ]; then
+	exec 9<> <(:); exec 7</dev/fd/9 8>/dev/fd/9 9>&-
+fi
+cat <&10 >&4 3<&- 4>&- 5>&- 6>&- 7<&- 8>&- 10<&- 11>&- 12<&- 13>&- & relay_out=$!
+cat <&12 >&5 3<&- 4>&- 5>&- 6>&- 7<&- 8>&- 10<&- 11>&- 12<&- 13>&- & relay_err=$!
+disown -a
+oom_count; before=$oom
+end() {
+	printf '%s' "$nonce" >&11
+	printf '%sE %s %s %s %s %s\n' "$nonce" "$@" >&13
+	exec 11>&- 13>&-
+}
+printf '%s' "$nonce" >&5
+if ! { cd -- "$cwd"; } 2>&6; then
+	read -r line <&6
+	end cwd 0 - 0 0
+	exec 3<&0
+	wait
+	exit 126
+fi
+env=("${@:1:$nenv}")
+shift "$nenv"
+# SIGCHLD interrupts wait in this mode, while the job still knows whether a signal ended it.
+set -o posix
+trap 'jobs -l >&6' CHLD
+setsid timeout -s KILL "$limit" env CAPYBARA_EXEC="$tag/$id" "${env[@]}" "$@" \
+	<&7 >&11 2>&13 3<&- 4>&- 5>&- 6>&- 7<&- 8>&- 10<&- 11>&- 12<&- 13>&- & sid=$!
+exec 7<&-
+printf '%s %s/%s\n' "$sid" "$tag" "$id" >"$control"
+# The controller's line.
+(
+	trap - CHLD
+	exec 6>&- 11>&- 13>&-
+	while IFS= read -r line <&3; do
+		case $line in
+		'D '*) head -c "${line#D }" <&3 | { cat >&8; cat; } >/dev/null 2>&1 3<&- 4>&- 5>&- 10<&- 12<&- ;;
+		E) exec 8>&- ;;
+		K)
+			: >"$control.k"
+			kill_set
+			printf '%s %s\n' "$killed" "$survivors" >"$control.k"
+			;;
+		A) exit 0 ;;
+		esac
+	done
+	# Nobody reads any more: what the command still writes must not block it.
+	kill "$relay_out" "$relay_err"
+	cat <&10 >/dev/null 3<&- 4>&- 5>&- 8>&- 10<&- 12<&- &
+	cat <&12 >/dev/null 3<&- 4>&- 5>&- 8>&- 10<&- 12<&- &
+	exec 8>&-
+) & line_pid=$!
+exec 3<&- 8>&-
+state= rc=
+while [ -z "$state" ]; do
+	wait "$sid"; rc=$?
+	while read -t 0 <&6 && read -r _ p s _ <&6; do
+		[ "$p" = "$sid" ] || continue
+		case $s in Running | Stopped*) ;; *) state=$s ;; esac
+	done
+	[ $rc -eq 127 ] && state=lost
+done
+signal=0
+case $state in
+Done) rc=0 ;;
+Done\(*) rc=${state//[!0-9]/} ;;
+lost) rc=126 ;;
+*)
+	# Interrupted, or not: SIGCHLD itself kills nobody, so 145 is never the command's own here.
+	if [ $rc -eq 145 ]; then
+		wait "$sid"; rc=$?
+	fi
+	signal=$((rc - 128))
+	;;
+esac
+trap - CHLD
+oom_count
+[ "$oom" = - ] || oom=$((oom - before))
+# A kill under way counts what it found; it cannot take long. Reading from the empty pipe is a pause without a process.
+for ((i = 0; i < 250; i++)); do
+	[ -e "$control.k" ] && ! [ -s "$control.k" ] || break
+	read -r -t 0.02 _ <&6
+done
+[ -s "$control.k" ] && read -r killed survivors <"$control.k"
+end "$rc" "$signal" "$oom" "$killed" "$survivors"
+wait "$line_pid"
+# A relay that has not ended by itself serves a background child: let that one write on, to nowhere.
+if kill "$relay_out"; then
+	cat <&10 >/dev/null 4>&- 5>&- 10<&- 12<&- &
+fi
+if kill "$relay_err"; then
+	cat <&12 >/dev/null 4>&- 5>&- 10<&- 12<&- &
+fi
+rm -f "$control" "$control.k"
+exit "$rc"

@@ -1,0 +1,136 @@
+/* Looks at a sandbox's containers and networks. */
+#include "controller/survey.h"
+
+#include <errno.h>
+
+#include "controller/mem.h"
+
+enum part { PART_SANDBOX, PART_EGRESS, PART_NETWORK, PART_SHARED, PARTS };
+
+struct survey {
+	struct engine *engine;
+	char *name;
+	char *internal; /* <name>-net */
+	unsigned left;
+	struct survey_result result;
+	struct err err;
+	survey_cb cb;
+	void *arg;
+};
+
+/* One question's callback argument. */
+struct question {
+	struct survey *survey;
+	enum part part;
+};
+
+static void survey_over(struct survey *s)
+{
+	s->cb(&s->result, s->err.text[0] != '\0' ? &s->err : NULL, s->arg);
+	if (s->result.have_spec)
+		spec_release(&s->result.spec);
+	json_object_put(s->result.details);
+	free(s->name);
+	free(s->internal);
+	free(s);
+}
+
+static void read_details(struct survey *s, const struct json_node *doc)
+{
+	struct slice text;
+	struct json_object *o = jnew();
+
+	if (json_get_string(doc, "Created", &text))
+		jset_str(o, "createdAt", text);
+	if (json_get_string(json_get(doc, "State"), "StartedAt", &text))
+		jset_str(o, "startedAt", text);
+	if (json_get_string(json_get(doc, "Config"), "Image", &text))
+		jset_str(o, "image", text);
+	if (json_get_string(json_get(doc, "HostConfig"), "Runtime", &text))
+		jset_str(o, "runtime", text);
+	int64_t n;
+	if (json_get_int(json_get(doc, "HostConfig"), "Memory", &n))
+		jset_int(o, "memoryMb", n / 1024 / 1024);
+	if (json_get_int(json_get(doc, "HostConfig"), "NanoCpus", &n))
+		jset(o, "cpu", json_object_new_double((double)n / 1e9));
+	s->result.details = o;
+}
+
+static int read_sandbox(struct survey *s, const struct json_node *doc, struct err *err)
+{
+	const struct config *c = engine_config(s->engine);
+
+	if (inventory_read_container(&s->result.inventory.sandbox, doc, slice_str(s->internal), slice_str(c->network), err) != 0)
+		return -1;
+	if (spec_from_labels(&s->result.spec, slice_str(s->name), json_get(json_get(doc, "Config"), "Labels"), c, err) != 0)
+		return -1;
+	s->result.have_spec = true;
+	read_details(s, doc);
+	return 0;
+}
+
+static int read_part(struct survey *s, enum part part, const struct json_node *doc, struct err *err)
+{
+	const struct config *c = engine_config(s->engine);
+	struct inventory *i = &s->result.inventory;
+
+	switch (part) {
+	case PART_SANDBOX:
+		return read_sandbox(s, doc, err);
+	case PART_EGRESS:
+		return inventory_read_container(&i->egress, doc, slice_str(s->internal), slice_str(c->network), err);
+	case PART_NETWORK:
+		return inventory_read_network(i->network, doc, err);
+	case PART_SHARED:
+		return inventory_read_network(i->shared_network, doc, err);
+	case PARTS:
+		break;
+	}
+	return 0;
+}
+
+static void on_answer(const struct engine_reply *reply, void *arg)
+{
+	struct question *q = arg;
+	struct survey *s = q->survey;
+	struct err err = ERR_INIT;
+	bool failed = false;
+
+	if (reply->status == 200) {
+		failed = read_part(s, q->part, reply->json, &err) != 0;
+	} else if (reply->status != 404) {
+		failed = true;
+		err = reply->err;
+	}
+	if (failed && s->err.text[0] == '\0')
+		s->err = err;
+	free(q);
+	if (--s->left == 0)
+		survey_over(s);
+}
+
+static void ask(struct survey *s, enum part part, char *path, int64_t timeout_ms)
+{
+	struct question *q = mem_zalloc(sizeof(*q));
+
+	q->survey = s;
+	q->part = part;
+	s->left++;
+	engine_call(s->engine, "GET", path, NULL, timeout_ms, on_answer, q);
+	free(path);
+}
+
+void survey_start(struct engine *e, const char *name, int64_t timeout_ms, survey_cb cb, void *arg)
+{
+	struct survey *s = mem_zalloc(sizeof(*s));
+
+	s->engine = e;
+	s->name = mem_strdup(name);
+	s->internal = mem_printf("%s-net", name);
+	s->cb = cb;
+	s->arg = arg;
+	ask(s, PART_SANDBOX, mem_printf("/containers/%s/json", name), timeout_ms);
+	ask(s, PART_EGRESS, mem_printf("/containers/%s-egress/json", name), timeout_ms);
+	ask(s, PART_NETWORK, mem_printf("/networks/%s", s->internal), timeout_ms);
+	ask(s, PART_SHARED, mem_printf("/networks/%s", engine_config(e)->network), timeout_ms);
+}
