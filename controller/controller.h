@@ -12,7 +12,7 @@
 #include <sys/queue.h>
 
 #include "controller/channel.h"
-#include "controller/config.h"
+#include "controller/deployment.h"
 #include "controller/engine.h"
 #include "controller/exec_backend.h"
 

@@ -32,6 +32,7 @@ static void put_state_labels(struct json_object *o, const struct spec *s)
 
 	snprintf(seconds, sizeof(seconds), "%lld", (long long)s->max_command_seconds);
 	jset_cstr(labels, LABEL_EGRESS, egress_name(s->egress));
+	jset_cstr(labels, LABEL_RUNTIME, runtime_name(s->runtime));
 	jset_cstr(labels, LABEL_MAX_SECONDS, seconds);
 	if (s->egress == EGRESS_ALLOWLIST)
 		jset_cstr(labels, LABEL_ALLOW_HOSTS, s->allow_hosts);

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "controller/config.h"
+#include "controller/deployment.h"
 #include "libgate/err.h"
 #include "libgate/json.h"
 

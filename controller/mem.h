@@ -2,7 +2,10 @@
 #ifndef CONTROLLER_MEM_H
 #define CONTROLLER_MEM_H
 
+/* json-c builds documents; what is read goes through libgate/json.h, whose enum has the same tag. */
+#define json_type jsonc_type
 #include <json-c/json.h>
+#undef json_type
 #include <stdbool.h>
 #include <stdint.h>
 

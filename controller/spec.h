@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "controller/config.h"
+#include "controller/deployment.h"
 #include "libgate/err.h"
 #include "libgate/json.h"
 
@@ -28,6 +28,7 @@ enum egress { EGRESS_NONE, EGRESS_OPEN, EGRESS_ALLOWLIST };
 #define LABEL_EGRESS "dev.capybara.sandbox.egress"
 #define LABEL_ALLOW_HOSTS "dev.capybara.sandbox.allow-hosts" /* comma-separated */
 #define LABEL_TEST_HOSTS "dev.capybara.sandbox.test-hosts"
+#define LABEL_RUNTIME "dev.capybara.sandbox.runtime"
 #define LABEL_MAX_SECONDS "dev.capybara.sandbox.max-command-seconds"
 
 struct spec_label {

@@ -2,8 +2,8 @@
  * The deployment's configuration: a closed set of keys, from CAPYBARA_EXTENSION_CONFIG's member "sandbox-docker", from a
  * file or from options of the command line, which win.
  */
-#ifndef CONTROLLER_CONFIG_H
-#define CONTROLLER_CONFIG_H
+#ifndef CONTROLLER_DEPLOYMENT_H
+#define CONTROLLER_DEPLOYMENT_H
 
 #include <stdbool.h>
 #include <stdint.h>

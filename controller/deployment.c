@@ -1,5 +1,5 @@
 /* Reads the deployment's configuration by one table of keys. */
-#include "controller/config.h"
+#include "controller/deployment.h"
 
 #include <errno.h>
 #include <fcntl.h>

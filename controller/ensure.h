@@ -1,0 +1,21 @@
+/*
+ * Before and behind every operation inside a sandbox: wait for lifecycle operations, learn its limits, and start it again
+ * when it is found not running. [libevent]
+ */
+#ifndef CONTROLLER_ENSURE_H
+#define CONTROLLER_ENSURE_H
+
+#include "controller/controller.h"
+
+struct ensure;
+
+/* err is NULL when the sandbox is known and was not seen stopped. */
+typedef void (*ensure_cb)(const struct err *err, void *arg);
+
+/* Waits its turn and reads the sandbox's labels where they are not known yet, recovering it when it does not run. */
+struct ensure *ensure_known(struct sandbox *s, ensure_cb cb, void *arg);
+/* An operation met a container that does not run: recovers it as resume does. */
+struct ensure *ensure_running(struct sandbox *s, ensure_cb cb, void *arg);
+void ensure_cancel(struct ensure *e);
+
+#endif

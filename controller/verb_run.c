@@ -1,0 +1,313 @@
+/* Runs one method for the command line: bytes in and out, signals, the exit status. */
+#include "controller/verb.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <termios.h>
+
+#include "controller/commands.h"
+#include "controller/kind.h"
+#include "controller/loop.h"
+#include "controller/spec.h"
+#include "libgate/log.h"
+
+#define INPUT_SIZE 65536
+
+struct verb_call {
+	const struct verb *verb;
+	const struct arguments *arguments;
+	struct controller controller;
+	struct call *call;
+	struct event *input;
+	struct event *cancel_int, *cancel_term, *resize;
+	size_t room;
+	bool raw_terminal;
+	struct termios terminal;
+	int status;
+};
+
+/* --- output ------------------------------------------------------------------------------------------------------ */
+
+static void write_all(int fd, struct slice data)
+{
+	while (data.len > 0) {
+		ssize_t n = write(fd, data.p, data.len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return; /* nobody reads any more; the command learns it when it is killed or ends */
+		data = slice_skip(data, (size_t)n);
+	}
+}
+
+static void on_output(struct call *call, enum exec_stream stream, struct slice data)
+{
+	write_all(stream == EXEC_STDOUT ? STDOUT_FILENO : STDERR_FILENO, data);
+}
+
+static void over(struct verb_call *v)
+{
+	event_base_loopbreak(v->controller.base);
+}
+
+/* 128 and the signal's number, as a shell says it. */
+static int exec_status(struct json_object *r)
+{
+	struct json_object *code = json_object_object_get(r, "exitCode");
+	const char *name = json_object_get_string(json_object_object_get(r, "signal"));
+
+	if (code != NULL)
+		return json_object_get_int(code) & 255;
+	for (int s = 1; s < NSIG && name != NULL; s++)
+		if (sigabbrev_np(s) != NULL && strcmp(sigabbrev_np(s), name + 3) == 0)
+			return 128 + s;
+	return EXIT_EXEC_FAULT;
+}
+
+static void on_result(struct call *call, struct json_object *result)
+{
+	struct verb_call *v = call->owner_arg;
+	bool passes = (v->verb->flags & VERB_EXIT_CODE) != 0;
+
+	if (arguments_has(v->arguments, "json"))
+		puts(json_object_to_json_string_ext(result, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+	else
+		v->verb->print(result);
+	v->status = passes ? exec_status(result) : EXIT_DONE;
+	if (passes && json_object_get_boolean(json_object_object_get(result, "timedOut")))
+		fprintf(stderr, "controller exec: the command was killed at its time limit\n");
+	if (passes && json_object_get_boolean(json_object_object_get(result, "oomKilled")))
+		fprintf(stderr, "controller exec: the sandbox ran out of memory\n");
+	json_object_put(result);
+	over(v);
+}
+
+static void on_error(struct call *call, const struct err *err, struct json_object *data)
+{
+	struct verb_call *v = call->owner_arg;
+	enum kind kind = kind_of(err->code);
+
+	if (arguments_has(v->arguments, "json")) {
+		auto_json struct json_object *o = jnew();
+		struct json_object *e = jobj(o, "error");
+		jset_int(e, "code", kind_rpc_code(kind));
+		jset_cstr(e, "message", err->text);
+		jset(e, "data", data != NULL ? json_object_get(data) : jnew());
+		jset_cstr(json_object_object_get(e, "data"), "kind", kind_id(kind));
+		puts(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+	}
+	fprintf(stderr, "controller %s: %s (%s)\n", v->verb->name, err->text, kind_id(kind));
+	json_object_put(data);
+	if ((v->verb->flags & VERB_EXIT_CODE) != 0)
+		v->status = EXIT_EXEC_FAULT;
+	else
+		v->status = kind == KIND_GONE ? EXIT_GONE : EXIT_FAILED;
+	over(v);
+}
+
+static void on_notify(struct call *call, const char *method, struct json_object *params)
+{
+	if (strcmp(method, "pull/progress") == 0 && isatty(STDERR_FILENO))
+		fprintf(stderr, "\rpulling %s: %-40.40s", json_object_get_string(json_object_object_get(params, "image")),
+			json_object_get_string(json_object_object_get(params, "status")));
+	json_object_put(params);
+}
+
+/* --- input ------------------------------------------------------------------------------------------------------- */
+
+static void on_input(evutil_socket_t fd, short what, void *arg)
+{
+	struct verb_call *v = arg;
+	static char block[INPUT_SIZE];
+	struct err err = ERR_INIT;
+	ssize_t n;
+
+	n = read(STDIN_FILENO, block, v->room < sizeof(block) ? v->room : sizeof(block));
+	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+		event_add(v->input, NULL);
+		return;
+	}
+	size_t got = n > 0 ? (size_t)n : 0;
+	v->room -= got;
+	if (v->call->input == NULL || v->call->input(v->call, slice_make(block, got), got == 0, &err) != 0)
+		return;
+	if (got > 0 && v->room > 0)
+		event_add(v->input, NULL);
+}
+
+static void on_room(struct call *call, size_t bytes)
+{
+	struct verb_call *v = call->owner_arg;
+
+	v->room = bytes;
+	if (!event_pending(v->input, EV_READ, NULL))
+		event_add(v->input, NULL);
+}
+
+/* /dev/null and a closed stdin have nothing to say. */
+static bool stdin_speaks(void)
+{
+	struct stat st, null;
+
+	if (fstat(STDIN_FILENO, &st) != 0)
+		return false;
+	return stat("/dev/null", &null) != 0 || !S_ISCHR(st.st_mode) || st.st_rdev != null.st_rdev;
+}
+
+/* --- terminal and signals ---------------------------------------------------------------------------------------- */
+
+static void on_signal(evutil_socket_t number, short what, void *arg)
+{
+	struct verb_call *v = arg;
+
+	if (v->call->cancel != NULL)
+		v->call->cancel(v->call);
+}
+
+static void on_window(evutil_socket_t number, short what, void *arg)
+{
+	struct verb_call *v = arg;
+	struct winsize size;
+	struct err err = ERR_INIT;
+
+	if (v->call->resize != NULL && ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0 &&
+		v->call->resize(v->call, size.ws_row, size.ws_col, &err) != 0)
+		log_debug("%s", err.text);
+}
+
+static void enter_terminal(struct verb_call *v, struct json_object *params)
+{
+	struct winsize size;
+	struct termios raw;
+
+	if (!isatty(STDIN_FILENO) || tcgetattr(STDIN_FILENO, &v->terminal) != 0)
+		return;
+	if (ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0) {
+		jset_int(params, "rows", size.ws_row);
+		jset_int(params, "cols", size.ws_col);
+	}
+	raw = v->terminal;
+	cfmakeraw(&raw);
+	v->raw_terminal = tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
+}
+
+/* --- the run ----------------------------------------------------------------------------------------------------- */
+
+static int make_params(struct verb_call *v, struct json_object *params, struct err *err)
+{
+	const struct arguments *a = v->arguments;
+
+	if (v->verb->params(params, a, err) != 0) {
+		fprintf(stderr, "controller %s: %s\nusage: controller %s [OPTION...] %s\n", v->verb->name, err->text, v->verb->name,
+			v->verb->usage);
+		return -1;
+	}
+	if ((v->verb->flags & VERB_EXIT_CODE) != 0) {
+		jset_bool(params, "openStdin", !arguments_has(a, "no-stdin") && stdin_speaks());
+		if (!arguments_has(a, "json") && !arguments_has(a, "max-output"))
+			jset_bool(params, "stream", true);
+		if (arguments_has(a, "tty"))
+			enter_terminal(v, params);
+	}
+	return 0;
+}
+
+static void start(struct verb_call *v)
+{
+	static const struct call_owner captured = { .result = on_result, .error = on_error, .notify = on_notify };
+	static const struct call_owner streaming = { .result = on_result, .error = on_error, .notify = on_notify,
+		.output = on_output };
+	bool streams = (v->verb->flags & VERB_STREAMS_OUT) != 0 && !arguments_has(v->arguments, "json");
+	struct json_object *params = jnew();
+	struct err err = ERR_INIT;
+	enum json_fault fault = JSON_OK;
+
+	if (make_params(v, params, &err) != 0) {
+		json_object_put(params);
+		v->status = EXIT_USAGE;
+		return;
+	}
+	auto_free char *text = jtext(params);
+	v->call = call_new(&v->controller, streams ? &streaming : &captured, v, slice_str(text), &fault);
+	if (v->call == NULL) {
+		fprintf(stderr, "controller %s: an argument is not UTF-8\n", v->verb->name);
+		v->status = EXIT_USAGE;
+		return;
+	}
+	v->call->method = v->verb->method(v->arguments);
+	if ((v->verb->flags & VERB_STREAMS_IN) != 0)
+		v->call->room = on_room;
+	if (method_check(v->call->method, v->call->params, &err) != 0) {
+		fprintf(stderr, "controller %s: %s\n", v->verb->name, err.text);
+		v->status = EXIT_USAGE;
+		return;
+	}
+	v->call->method->start(v->call);
+	if (event_base_got_break(v->controller.base) == 0)
+		event_base_dispatch(v->controller.base);
+}
+
+static struct event *on(struct verb_call *v, int number, event_callback_fn fn)
+{
+	struct event *e = evsignal_new(v->controller.base, number, fn, v);
+
+	if (e == NULL || event_add(e, NULL) != 0)
+		abort();
+	return e;
+}
+
+int verb_run(const struct verb *verb, const struct arguments *a, const struct config *config)
+{
+	struct verb_call v = { .verb = verb, .arguments = a, .status = EXIT_FAILED };
+	struct event_base *base = loop_new();
+	struct err err = ERR_INIT;
+	long long seconds;
+
+	signal(SIGPIPE, SIG_IGN);
+	if (base == NULL)
+		abort();
+	if (arguments_has(a, "verbose"))
+		log_set_level(LOG_LEVEL_DEBUG);
+	if (controller_init(&v.controller, base, config, &err) != 0) {
+		fprintf(stderr, "controller %s: %s\n", verb->name, err.text);
+		event_base_free(base);
+		return EXIT_FAILED;
+	}
+	v.input = event_new(base, STDIN_FILENO, EV_READ, on_input, &v);
+	if (v.input == NULL)
+		abort();
+	v.cancel_int = on(&v, SIGINT, on_signal);
+	v.cancel_term = on(&v, SIGTERM, on_signal);
+	v.resize = on(&v, SIGWINCH, on_window);
+	if (arguments_has(a, "test-host"))
+		v.controller.spec_flags |= SPEC_TEST_OPTIONS;
+	if (arguments_text(a, "engine-timeout") != NULL &&
+		arguments_number("engine-timeout", arguments_text(a, "engine-timeout"), 86400, &seconds, &err) != 0) {
+		fprintf(stderr, "controller %s: %s\n", verb->name, err.text);
+		v.status = EXIT_USAGE;
+	} else {
+		if (arguments_text(a, "engine-timeout") != NULL)
+			v.controller.engine_timeout_ms = seconds * 1000;
+		start(&v);
+	}
+	if (v.raw_terminal)
+		tcsetattr(STDIN_FILENO, TCSANOW, &v.terminal);
+	event_free(v.input);
+	event_free(v.cancel_int);
+	event_free(v.cancel_term);
+	event_free(v.resize);
+	controller_release(&v.controller);
+	if (v.call != NULL)
+		call_free(v.call);
+	event_base_free(base);
+	if (fflush(stdout) != 0 && v.status == EXIT_DONE)
+		v.status = EXIT_FAILED;
+	return v.status;
+}
