@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dockerproxy/secure.h"
 #include "libgate/conf.h"
 #include "libgate/json.h"
 #include "libgate/log.h"
@@ -545,7 +546,7 @@ int proxy_conf_load(struct proxy_conf *conf, const char *file, struct err *err)
 	for (unsigned i = 0; i < conf->nlisten; i++)
 		if (listen_check_exposure(&conf->listen[i], err) < 0)
 			goto failed;
-	if (load_policies(conf, err) < 0)
+	if (load_policies(conf, err) < 0 || secure_load(conf, err) < 0)
 		goto failed;
 	return 0;
 failed:
@@ -555,6 +556,7 @@ failed:
 
 void proxy_conf_release(struct proxy_conf *conf)
 {
+	secure_release(conf);
 	while (conf->nlisten > 0)
 		listen_release(&conf->listen[--conf->nlisten]);
 	endpoint_release(&conf->upstream);

@@ -10,6 +10,8 @@
 #include "libgate/addr.h"
 #include "libgate/err.h"
 
+struct tls_context;
+
 #define PROXY_MAX_LISTEN 16
 #define PROXY_MAX_UIDS 32
 #define PROXY_MAX_CIDRS 32
@@ -41,6 +43,7 @@ struct proxy_listen {
 	struct cidr cidrs[PROXY_MAX_CIDRS]; /* TCP: only these sources; none given: any */
 	unsigned ncidrs;
 	struct proxy_tls tls;
+	struct tls_context *secure; /* made of tls; NULL: plain */
 	char *policy_file; /* NULL: the program's policy */
 	struct policy *policy; /* what judges this listener's requests; owned when policy_file is set */
 };
@@ -52,6 +55,7 @@ struct proxy_conf {
 	unsigned nlisten;
 	struct proxy_endpoint upstream;
 	struct proxy_tls upstream_tls;
+	struct tls_context *upstream_secure;
 	char *policy_file; /* NULL: the built-in policy */
 	struct policy *policy;
 	int mode; /* enum proxy_mode */

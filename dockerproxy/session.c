@@ -180,7 +180,7 @@ static void write_record(struct session *s, const char *event, int64_t duration_
 	const struct request *r = s->request;
 	const struct endpoint_info *row = request_endpoint(r);
 	const char *in = buf_slice(&s->client.in).p;
-	char peer[128];
+	char peer[PEER_TEXT_MAX];
 
 	peer_format(&s->peer, peer, sizeof(peer));
 	audit_begin(a, event);
@@ -801,7 +801,7 @@ void session_turn_away(struct session_env *env, int fd, const struct peer *peer,
 		.request_id = slice_str("none"),
 		.persistence = ANSWER_CLOSE,
 	};
-	char text[128];
+	char text[PEER_TEXT_MAX];
 
 	buf_clear(&env->scratch);
 	if (answer_refusal(&env->scratch, &answer) == 0)

@@ -4,17 +4,20 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "dockerproxy/link.h"
 #include "dockerproxy/metrics.h"
 #include "dockerproxy/owner.h"
 #include "dockerproxy/peers.h"
+#include "dockerproxy/secure.h"
 #include "dockerproxy/session.h"
 #include "dockerproxy/upstream.h"
 #include "libgate/audit.h"
 #include "libgate/confine.h"
 #include "libgate/log.h"
+#include "libgate/tls.h"
 
 /* A listener and what its connections inherit. */
 struct gate {
@@ -29,6 +32,7 @@ struct worker {
 	struct link *link;
 	struct session_env env;
 	struct gate gates[PROXY_MAX_LISTEN];
+	unsigned nhandshakes; /* TLS clients before their session */
 	bool paused; /* at the connection cap */
 	bool draining;
 	bool over; /* the drain's time is up */
@@ -38,11 +42,56 @@ struct worker {
 
 /* --- engine connections come from the master ----------------------------------------------------------------------- */
 
+/* A connection to an engine that speaks TLS, between the master's hand-over and the end of the handshake. */
+struct secure_dial {
+	struct worker *worker;
+	upstream_dialled_cb done;
+	void *arg;
+};
+
+static void on_secure(int fd, const char *name, const char *why, void *arg)
+{
+	struct secure_dial *d = arg;
+
+	if (fd < 0)
+		log_error("TLS to the engine: %s", why);
+	d->done(fd, fd < 0 ? EPROTO : 0, d->arg);
+	free(d);
+}
+
+static void on_connected(int fd, int error, void *arg)
+{
+	struct secure_dial *d = arg;
+	const struct proxy_conf *conf = d->worker->setup->conf;
+
+	if (fd >= 0 && tls_start(conf->upstream_secure, d->worker->base, fd, conf->connect_ms, on_secure, d))
+		return;
+	d->done(-1, fd >= 0 ? ENOMEM : error, d->arg);
+	free(d);
+}
+
+static void dial_secure(struct worker *w, upstream_dialled_cb done, void *arg)
+{
+	struct secure_dial *d = malloc(sizeof(*d));
+
+	if (d == NULL) {
+		done(-1, ENOMEM, arg);
+		return;
+	}
+	*d = (struct secure_dial){ w, done, arg };
+	if (link_connect(w->link, on_connected, d) == NULL) {
+		free(d);
+		done(-1, ECONNREFUSED, arg);
+	}
+}
+
 static void dial(void *self, upstream_dialled_cb done, void *arg)
 {
 	struct worker *w = self;
 
-	if (link_connect(w->link, done, arg) == NULL)
+	if (w->setup->conf->upstream_secure != NULL)
+		dial_secure(w, done, arg);
+	else if (link_connect(w->link, done, arg) == NULL)
 		done(-1, ECONNREFUSED, arg);
 }
 
@@ -87,7 +136,7 @@ static bool peer_allowed(const struct proxy_listen *l, const struct peer *peer)
 
 static void pause_at_cap(struct worker *w)
 {
-	bool full = w->env.nsessions >= (unsigned)w->setup->conf->connections;
+	bool full = w->env.nsessions + w->nhandshakes >= (unsigned)w->setup->conf->connections;
 
 	if (full == w->paused || w->draining)
 		return;
@@ -98,15 +147,64 @@ static void pause_at_cap(struct worker *w)
 		(full ? listener_pause : listener_resume)(w->gates[i].listener);
 }
 
+/* A TLS client before its session. */
+struct handshake {
+	struct gate *gate;
+	struct peer peer;
+};
+
+static void on_handshake(int fd, const char *name, const char *why, void *arg)
+{
+	struct handshake *h = arg;
+	struct worker *w = h->gate->worker;
+	char text[PEER_TEXT_MAX];
+
+	w->nhandshakes--;
+	snprintf(h->peer.name, sizeof(h->peer.name), "%s", name);
+	if (fd < 0) {
+		peer_format(&h->peer, text, sizeof(text));
+		log_info("TLS client %s: %s", text, why);
+	} else if (w->draining) {
+		close(fd);
+	} else {
+		(void)session_new(&w->env, h->gate->conf, fd, &h->peer);
+	}
+	pause_at_cap(w);
+	free(h);
+}
+
+static void shake_hands(struct gate *gate, int fd, const struct peer *peer)
+{
+	struct worker *w = gate->worker;
+	struct handshake *h = malloc(sizeof(*h));
+
+	if (h == NULL) {
+		close(fd);
+		return;
+	}
+	h->gate = gate;
+	h->peer = *peer;
+	if (tls_start(gate->conf->secure, w->base, fd, w->setup->conf->head_ms, on_handshake, h))
+		w->nhandshakes++;
+	else
+		free(h);
+}
+
 static void on_accept(int fd, const struct peer *peer, void *arg)
 {
 	struct gate *gate = arg;
 
 	if (!peer_allowed(gate->conf, peer)) {
+		/* A TLS client could not read the answer in the clear: it sees the end alone. */
+		if (gate->conf->secure != NULL)
+			shutdown(fd, SHUT_RDWR);
 		session_turn_away(&gate->worker->env, fd, peer, SESSION_REASON_PEER);
 		return;
 	}
-	(void)session_new(&gate->worker->env, gate->conf, fd, peer);
+	if (gate->conf->secure != NULL)
+		shake_hands(gate, fd, peer);
+	else
+		(void)session_new(&gate->worker->env, gate->conf, fd, peer);
 	pause_at_cap(gate->worker);
 }
 
@@ -195,7 +293,8 @@ static void publish(struct worker *w)
 /* One write of audit lines a turn, not one a request. */
 static void serve(struct worker *w)
 {
-	while (!w->over && !(w->draining && w->env.nsessions == 0)) {
+	/* A TLS end may still carry the last bytes of a session that is gone. */
+	while (!w->over && !(w->draining && w->env.nsessions == 0 && secure_clients(w->setup->conf) == 0)) {
 		if (event_base_loop(w->base, EVLOOP_ONCE) != 0)
 			return;
 		audit_flush(w->setup->audit);

@@ -167,14 +167,15 @@ void peer_format(const struct peer *p, char *out, size_t size)
 {
 	const struct sockaddr_in *in = (const struct sockaddr_in *)&p->addr;
 	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&p->addr;
+	const char *space = p->name[0] != '\0' ? " " : "";
 	char text[INET6_ADDRSTRLEN];
 
 	if (p->is_unix)
 		snprintf(out, size, "uid=%u gid=%u pid=%d", (unsigned)p->uid, (unsigned)p->gid, (int)p->pid);
 	else if (p->addr.ss_family == AF_INET && inet_ntop(AF_INET, &in->sin_addr, text, sizeof(text)) != NULL)
-		snprintf(out, size, "%s:%u", text, ntohs(in->sin_port));
+		snprintf(out, size, "%s:%u%s%s", text, ntohs(in->sin_port), space, p->name);
 	else if (p->addr.ss_family == AF_INET6 && inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text)) != NULL)
-		snprintf(out, size, "[%s]:%u", text, ntohs(in6->sin6_port));
+		snprintf(out, size, "[%s]:%u%s%s", text, ntohs(in6->sin6_port), space, p->name);
 	else
 		snprintf(out, size, "unknown");
 }

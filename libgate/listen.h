@@ -21,15 +21,19 @@ int listen_tcp(const char *address, struct err *err) MUSTCHECK;
 /* The same spelling as a socket address: its length, or 0 when it is none. */
 socklen_t listen_parse_tcp(const char *address, struct sockaddr_storage *out);
 
+#define PEER_NAME_MAX 96
+#define PEER_TEXT_MAX 160
+
 struct peer {
 	bool is_unix;
 	pid_t pid; /* unix: SO_PEERCRED */
 	uid_t uid;
 	gid_t gid;
 	struct sockaddr_storage addr; /* TCP */
+	char name[PEER_NAME_MAX]; /* subject of a TLS client's certificate, cut; "" for none */
 };
 
-/* "uid=0 gid=0 pid=12" or "127.0.0.1:40312". */
+/* "uid=0 gid=0 pid=12", "127.0.0.1:40312" or "127.0.0.1:40312 CN=builder"; size: PEER_TEXT_MAX. */
 void peer_format(const struct peer *p, char *out, size_t size);
 
 /* fd of an accepted connection (non-blocking, close-on-exec) passes to the callback. */

@@ -60,6 +60,7 @@ void tls_end_free(struct tls_end *e)
 	buf_release(&e->in);
 	buf_release(&e->out);
 	TAILQ_REMOVE(&e->ctx->ends, e, entry);
+	e->ctx->nends--;
 	free(e);
 }
 
@@ -325,6 +326,7 @@ bool tls_start(struct tls_context *ctx, struct event_base *base, int fd, int64_t
 		return false;
 	}
 	TAILQ_INSERT_TAIL(&ctx->ends, e, entry);
+	ctx->nends++;
 	e->ctx = ctx;
 	e->base = base;
 	e->net = fd;

@@ -26,6 +26,7 @@ struct tls_context *tls_server_new(const char *cert, const char *key, const char
 struct tls_context *tls_client_new(const char *ca, const char *name, const char *cert, const char *key,
 	struct err *err) MUSTCHECK;
 void tls_context_free(struct tls_context *ctx); /* ends what it carries */
+unsigned tls_active(const struct tls_context *ctx); /* connections that live; 0 for NULL */
 
 /*
  * fd: non-blocking, carries the plain bytes, the callee's; or -1 and why says what went wrong. name: subject of the

@@ -127,6 +127,11 @@ bool tls_expect_name(SSL *ssl, const char *name)
 	return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
+unsigned tls_active(const struct tls_context *ctx)
+{
+	return ctx != NULL ? ctx->nends : 0;
+}
+
 void tls_context_free(struct tls_context *ctx)
 {
 	struct tls_end *end;

@@ -13,6 +13,7 @@ struct tls_context {
 	bool server;
 	char *name; /* whom a client expects */
 	TAILQ_HEAD(, tls_end) ends; /* connections that live */
+	unsigned nends;
 };
 
 bool tls_expect_name(SSL *ssl, const char *name);
