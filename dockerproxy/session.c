@@ -414,7 +414,8 @@ static void refuse_by_verdict(struct session *s)
 	const struct verdict *v = &s->request->verdict;
 	struct reason_text t = { .id = v->reason, .status = v->status, .at = v->at, .text = v->message };
 
-	s->closing = s->closing || v->close;
+	/* A malformed target or a refused upgrade leaves doubt about the bytes that follow; a refused field of JSON does not. */
+	s->closing = s->closing || v->close || (s->state == SESSION_JUDGE_HEAD && (v->status != 403 || s->request->head.upgrade));
 	s->request->decision = METRICS_DENY;
 	refuse(s, &t);
 }

@@ -79,8 +79,6 @@ static enum http_result request_line(struct http_head *h, const char *p, size_t 
 	struct slice method = slice_make(p, method_end);
 	bool other;
 
-	if (!http_is_token(method))
-		return bad(h, HTTP_REASON_METHOD);
 	if (sp == NULL)
 		return bad(h, HTTP_REASON_REQUEST_LINE);
 	size_t target = method_end + 1;
@@ -112,16 +110,28 @@ static enum http_result status_line(struct http_head *h, const char *p, size_t e
 	return HTTP_MORE;
 }
 
-/* A control byte of the start line is reported as what it spoils, at once: a TLS hello has no line to wait for. */
+/* A control byte of the start line, behind the method, is reported as what it spoils. */
 static enum http_reason start_line_control(const struct http_head *h, const char *p)
 {
-	if ((h->flags & HTTP_RESPONSE) != 0)
-		return HTTP_REASON_STATUS_LINE;
 	const char *sp = memchr(p, ' ', h->scanned);
-	if (sp == NULL)
-		return HTTP_REASON_METHOD;
+
+	if ((h->flags & HTTP_RESPONSE) != 0 || sp == NULL)
+		return HTTP_REASON_STATUS_LINE;
 	size_t target = (size_t)(sp - p) + 1;
 	return memchr(p + target, ' ', h->scanned - target) == NULL ? HTTP_REASON_TARGET : HTTP_REASON_REQUEST_LINE;
+}
+
+/*
+ * What has come of the method, before its line is whole: bytes that are no HTTP at all need not wait for an end of line
+ * that may never come. CR and LF are left to those who judge lines.
+ */
+static bool method_plausible(const char *p, size_t len)
+{
+	size_t i = 0;
+
+	while (i < len && http_is(p[i], HTTP_C_TOKEN))
+		i++;
+	return i == len || p[i] == '\r' || p[i] == '\n' || (p[i] == ' ' && i > 0);
 }
 
 /* --- fields --------------------------------------------------------------------------------------------------- */
@@ -359,6 +369,8 @@ enum http_result http_head_read(struct http_head *h, const char *p, size_t len)
 		return HTTP_BAD;
 	if (h->length > 0)
 		return HTTP_DONE;
+	if (h->line == 0 && (h->flags & HTTP_RESPONSE) == 0 && !method_plausible(p, end))
+		return bad(h, HTTP_REASON_METHOD);
 	for (;;) {
 		size_t at = skip_text(p, h->scanned, end);
 

@@ -163,10 +163,16 @@ class Engine:
 
     def _play(self, connection, entry):
         """Sends the script's parts; true when the connection goes on."""
-        for part in entry.get("parts", []):
-            text = part if isinstance(part, str) else part[0] * part[1]
-            connection.sendall(text.encode("latin-1"))
         then = entry.get("then", "keep")
+        try:
+            for part in entry.get("parts", []):
+                text = part if isinstance(part, str) else part[0] * part[1]
+                connection.sendall(text.encode("latin-1"))
+        except OSError:
+            if then != "hold":
+                raise
+            self._note(lambda: setattr(self, "ended", self.ended + 1))
+            return False
         if then == "reset":
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             return False

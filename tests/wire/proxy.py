@@ -29,8 +29,9 @@ class Proxy:
             "upstream": {"unix": engine_path},
             "workers": 1,
             "audit": {"path": self.audit},
+            "timeouts": {"drain": "1s"} | settings.get("timeouts", {}),
+            "limits": settings.get("limits", {}),
         }
-        config.update(settings)
         path = os.path.join(directory, "dockerproxy.json")
         with open(path, "w", encoding="utf-8") as f:
             json.dump(config, f)
