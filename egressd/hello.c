@@ -179,6 +179,8 @@ enum hello_result hello_read(struct hello *h, const void *bytes, size_t len)
 			if (result != HELLO_NAME)
 				return result;
 			h->record_len = 0;
+			if (in.left == 0) /* the payload is still to come */
+				break;
 		}
 		size_t n = in.left < h->left ? in.left : h->left;
 		/* Bytes of the record beyond the limit are not kept: examine() refuses by the declared size first. */

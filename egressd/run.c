@@ -17,6 +17,7 @@
 #include "egressd/resolve.h"
 #include "egressd/room.h"
 #include "egressd/session.h"
+#include "egressd/status.h"
 #include "egressd/tcp.h"
 #include "libgate/confine.h"
 #include "libgate/listen.h"
@@ -39,6 +40,8 @@ struct program {
 	struct event *tick;
 	struct confine_result confined;
 	int64_t drain_until_ms;
+	int admin_fd; /* opened, not served yet; -1: none */
+	struct status *status;
 };
 
 /* --- what is said at start --------------------------------------------------------------------------------------- */
@@ -243,6 +246,8 @@ static int start_resolver(struct egress *e, struct err *err)
 		know_listen_port(e, c->listen.at[i]);
 	for (unsigned i = 0; i < c->targets.n; i++)
 		know_listen_port(e, c->targets.target[i]->listen);
+	if (c->admin != NULL)
+		know_listen_port(e, c->admin);
 	return 0;
 }
 
@@ -258,7 +263,10 @@ static int open_ports(struct program *p, struct err *err)
 			return -1;
 		p->nports++;
 	}
-	return 0;
+	if (c->admin == NULL)
+		return 0;
+	p->admin_fd = status_open(c->admin, err);
+	return p->admin_fd < 0 ? -1 : 0;
 }
 
 static int serve_ports(struct program *p, struct err *err)
@@ -277,6 +285,11 @@ static int serve_ports(struct program *p, struct err *err)
 			port->listener = listener_new(e->base, p->fds[i], on_client, e);
 		}
 		if (port->listener == NULL)
+			return err_set(err, ENOMEM, "out of memory");
+	}
+	if (p->admin_fd >= 0) {
+		p->status = status_new(e, p->admin_fd, &p->confined);
+		if (p->status == NULL)
 			return err_set(err, ENOMEM, "out of memory");
 	}
 	for (unsigned i = 0; i < c->listen.n; i++)
@@ -374,6 +387,7 @@ static void stop(struct program *p)
 	struct egress *e = &p->egress;
 
 	close_listeners(p);
+	status_free(p->status);
 	if (e->base != NULL) {
 		session_close_all(e);
 		tcp_close_all(e);
@@ -419,6 +433,7 @@ int command_run(int argc, char **argv)
 
 	if (p == NULL)
 		return 1;
+	p->admin_fd = -1;
 	optind = 1;
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (c == 'c') {

@@ -57,12 +57,15 @@ class Conn:
         return int(status), phrase, [tuple(line.split(": ", 1)) for line in lines[1:]]
 
     def take(self, n):
-        while len(self.buffer) < n:
-            data = self.sock.recv(65536)
+        parts, have = [self.buffer], len(self.buffer)
+        while have < n:
+            data = self.sock.recv(1 << 20)
             if not data:
-                raise EOFError(self.buffer)
-            self.buffer += data
-        data, self.buffer = self.buffer[:n], self.buffer[n:]
+                raise EOFError(have)
+            parts.append(data)
+            have += len(data)
+        data = b"".join(parts)
+        data, self.buffer = data[:n], data[n:]
         return data
 
     def rest(self):
