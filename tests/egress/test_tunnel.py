@@ -49,8 +49,9 @@ class Sni(base.Case):
         for part in parts:
             conn.send(part)
         self.assertTrue(conn.closed())
-        self.assertEqual(self.egressd.last("close")["reason"], reason)
-        self.assertIn(("deny", reason), [(d["decision"], d.get("reason")) for d in self.egressd.decisions()])
+        decisions = [(d["decision"], d.get("reason")) for d in self.egressd.decisions()]
+        self.assertEqual(decisions[-1], ("deny", reason))
+        self.assertEqual(self.egressd.lines("close")[-1]["reason"], reason)
 
     def test_a_real_client(self):
         context = ssl.create_default_context(cafile=os.path.join(base.directory, "cert.pem"))
