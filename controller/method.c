@@ -21,6 +21,8 @@ const struct method *const methods[] = {
 	&method_kill_tagged,
 	&method_list,
 	&method_inspect,
+	&method_reconcile,
+	&method_doctor,
 	NULL,
 };
 

@@ -37,7 +37,7 @@ extern const struct method method_create, method_suspend, method_resume, method_
 extern const struct method method_exec, method_exec_input, method_exec_resize;
 extern const struct method method_read_file, method_write_file, method_stat, method_list_files, method_remove_file;
 extern const struct method method_kill_all, method_kill_tagged;
-extern const struct method method_list, method_inspect;
+extern const struct method method_list, method_inspect, method_reconcile, method_doctor;
 
 /* All of them, ended by NULL. */
 extern const struct method *const methods[];

@@ -245,6 +245,21 @@ static int kill_params(struct json_object *o, const struct arguments *a, struct 
 	return 0;
 }
 
+static int reconcile_params(struct json_object *o, const struct arguments *a, struct err *err)
+{
+	if (want_words(a, 0, 1, false, err) != 0)
+		return -1;
+	if (a->nwords == 1)
+		jset_cstr(o, "id", a->words[0]);
+	put_switch(o, "dryRun", a, "dry-run");
+	return put_number(o, "minAgeSeconds", a, "min-age", err);
+}
+
+static int no_params(struct json_object *o, const struct arguments *a, struct err *err)
+{
+	return want_words(a, 0, 0, false, err);
+}
+
 /* --- results ----------------------------------------------------------------------------------------------------- */
 
 static const char *text_of(struct json_object *o, const char *key)
@@ -320,6 +335,29 @@ static void print_stat(struct json_object *r)
 		printf("nothing there\n");
 }
 
+static void print_reconcile(struct json_object *r)
+{
+	struct json_object *list = json_object_object_get(r, "sandboxes");
+
+	for (size_t i = 0; i < json_object_array_length(list); i++) {
+		struct json_object *s = json_object_array_get_idx(list, i);
+		printf("%-32s %-10s %-7s %s\n", text_of(s, "name"), text_of(s, "state"), text_of(s, "action"),
+			json_object_object_get(s, "error") != NULL ? text_of(s, "error") : "");
+	}
+}
+
+static void print_doctor(struct json_object *r)
+{
+	struct json_object *list = json_object_object_get(r, "checks");
+
+	for (size_t i = 0; i < json_object_array_length(list); i++) {
+		struct json_object *c = json_object_array_get_idx(list, i);
+		printf("%-4s  %-13s %s\n", text_of(c, "status"), text_of(c, "check"), text_of(c, "text"));
+		if (json_object_object_get(c, "mend") != NULL)
+			printf("      %-13s -> %s\n", "", text_of(c, "mend"));
+	}
+}
+
 static void print_inspect(struct json_object *r)
 {
 	json_object_object_foreach(r, key, value)
@@ -343,6 +381,8 @@ METHOD(write_file)
 METHOD(stat)
 METHOD(remove_file)
 METHOD(inspect)
+METHOD(reconcile)
+METHOD(doctor)
 
 static const struct method *use_ls(const struct arguments *a)
 {
@@ -412,6 +452,15 @@ const struct verb verbs[] = {
 		{ { "tag", 0, OPTION_LIST, "TAG", "only those" }, COMMON_OPTIONS } },
 	{ "ls", use_ls, 0, "[NAME PATH]", "list sandboxes, or a directory in one", ls_params, print_list, { COMMON_OPTIONS } },
 	{ "inspect", use_inspect, 0, "NAME", "one sandbox: state, limits, parts", id_params, print_inspect, { COMMON_OPTIONS } },
+	{ "reconcile", use_reconcile, 0, "[NAME]", "find what crashes left behind; mend or remove it", reconcile_params,
+		print_reconcile,
+		{
+			{ "dry-run", 0, OPTION_SWITCH, NULL, "only say what would be done" },
+			{ "min-age", 0, OPTION_TEXT, "SECONDS", "what is younger may be in the making; 600" },
+			COMMON_OPTIONS,
+		} },
+	{ "doctor", use_doctor, VERB_RESULT_FAILS, "", "check the deployment and say how to mend it", no_params, print_doctor,
+		{ COMMON_OPTIONS } },
 	{ NULL },
 };
 

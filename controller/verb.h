@@ -13,6 +13,7 @@ enum verb_flags {
 	VERB_STREAMS_OUT = 1 << 0, /* output goes through as bytes, unless --json */
 	VERB_STREAMS_IN = 1 << 1, /* stdin goes through */
 	VERB_EXIT_CODE = 1 << 2, /* the exit status is the command's; faults are 255 */
+	VERB_RESULT_FAILS = 1 << 3, /* a result that says "healthy": false is a failure */
 };
 
 struct verb {

@@ -81,6 +81,8 @@ static void on_result(struct call *call, struct json_object *result)
 	else
 		v->verb->print(result);
 	v->status = passes ? exec_status(result) : EXIT_DONE;
+	if ((v->verb->flags & VERB_RESULT_FAILS) != 0 && !json_object_get_boolean(json_object_object_get(result, "healthy")))
+		v->status = EXIT_FAILED;
 	if (passes && json_object_get_boolean(json_object_object_get(result, "timedOut")))
 		fprintf(stderr, "controller exec: the command was killed at its time limit\n");
 	if (passes && json_object_get_boolean(json_object_object_get(result, "oomKilled")))

@@ -1,0 +1,161 @@
+/* reconcile: finds by label what crashes left behind, and finishes or removes it. */
+#include "controller/method.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "controller/lifecycle.h"
+#include "controller/remains.h"
+#include "libgate/log.h"
+
+#define FILTER "?filters=%7B%22label%22%3A%5B%22dev.capybara.sandbox%3D1%22%5D%7D"
+#define MIN_AGE_SECONDS 600 /* twice the time that a create may take */
+
+enum listing { LISTING_CONTAINERS, LISTING_VOLUMES, LISTING_NETWORKS, LISTINGS };
+
+static const struct {
+	const char *kind;
+	const char *path;
+} listings[LISTINGS] = {
+	[LISTING_CONTAINERS] = { "containers", "/containers/json" FILTER "&all=1" },
+	[LISTING_VOLUMES] = { "volumes", "/volumes" FILTER },
+	[LISTING_NETWORKS] = { "networks", "/networks" FILTER },
+};
+
+struct reconcile {
+	struct call *call;
+	enum listing next;
+	struct remains_list remains;
+	struct remains *at; /* what is being worked on */
+	struct json_object *result;
+	struct json_object *report; /* of `at` */
+	bool dry_run;
+	int64_t min_age;
+	struct slice only; /* p == NULL: all */
+	unsigned failed;
+};
+
+static void work_on(struct reconcile *r);
+
+static void finish(struct reconcile *r, const struct err *err)
+{
+	struct call *call = r->call;
+	struct json_object *result = r->result;
+
+	remains_release(&r->remains);
+	free(r);
+	if (err != NULL) {
+		json_object_put(result);
+		call_error(call, err, NULL);
+	} else {
+		call_result(call, result);
+	}
+}
+
+static void on_settled(const struct err *err, void *arg)
+{
+	struct reconcile *r = arg;
+
+	jset_bool(r->report, "done", err == NULL);
+	if (err != NULL) {
+		jset_cstr(r->report, "error", err->text);
+		r->failed++;
+	}
+	r->at = TAILQ_NEXT(r->at, link);
+	work_on(r);
+}
+
+static void describe(struct reconcile *r, enum remains_verdict verdict)
+{
+	const struct remains *m = r->at;
+	static const char *const parts[] = { "sandbox", "egress", "network", "workspace", "skills" };
+	const bool there[] = { m->sandbox, m->egress, m->network, m->workspace, m->skills };
+
+	r->report = jnew();
+	jset_cstr(r->report, "name", m->name);
+	jset_cstr(r->report, "state", inventory_state_name(m->sandbox ? m->sandbox_state : CONTAINER_ABSENT));
+	struct json_object *list = jarr(r->report, "parts");
+	for (unsigned i = 0; i < ARRAY_SIZE(parts); i++)
+		if (there[i])
+			jadd_cstr(list, parts[i]);
+	jset_cstr(r->report, "action", remains_verdict_name(verdict));
+	jadd(json_object_object_get(r->result, "sandboxes"), r->report);
+}
+
+static void work_on(struct reconcile *r)
+{
+	static const struct lifecycle_events events = { NULL, on_settled };
+
+	for (; r->at != NULL; r->at = TAILQ_NEXT(r->at, link)) {
+		struct slice name = slice_str(r->at->name);
+
+		if (r->only.p != NULL && !slice_eq(r->only, name))
+			continue;
+		enum remains_verdict verdict = remains_judge(r->at, (int64_t)time(NULL), r->min_age);
+		describe(r, verdict);
+		if (r->dry_run)
+			continue;
+		if (verdict == REMAINS_REMOVE) {
+			log_info("reconcile: removing what is left of %s", r->at->name);
+			lifecycle_destroy(r->call->controller, name, &events, r);
+			return;
+		}
+		if (verdict == REMAINS_REPAIR) {
+			log_info("reconcile: mending %s", r->at->name);
+			lifecycle_resume(r->call->controller, name, &events, r);
+			return;
+		}
+	}
+	jset_int(r->result, "failed", r->failed);
+	finish(r, NULL);
+}
+
+static void on_listing(const struct engine_reply *reply, void *arg)
+{
+	struct reconcile *r = arg;
+
+	if (reply->status != 200) {
+		finish(r, &reply->err);
+		return;
+	}
+	remains_add(&r->remains, listings[r->next].kind, reply->json);
+	if (++r->next < LISTINGS) {
+		engine_call(r->call->controller->engine, "GET", listings[r->next].path, NULL,
+			r->call->controller->engine_timeout_ms, on_listing, r);
+		return;
+	}
+	r->at = TAILQ_FIRST(&r->remains);
+	work_on(r);
+}
+
+static void start_reconcile(struct call *call)
+{
+	struct reconcile *r = mem_zalloc(sizeof(*r));
+
+	r->call = call;
+	r->min_age = MIN_AGE_SECONDS;
+	TAILQ_INIT(&r->remains);
+	json_get_bool(call->params, "dryRun", &r->dry_run);
+	json_get_int(call->params, "minAgeSeconds", &r->min_age);
+	json_get_string(call->params, "id", &r->only);
+	r->result = jnew();
+	jarr(r->result, "sandboxes");
+	engine_call(call->controller->engine, "GET", listings[0].path, NULL, call->controller->engine_timeout_ms, on_listing, r);
+}
+
+const struct method method_reconcile = {
+	.name = "reconcile",
+	.start = start_reconcile,
+	.help = "Finds by label what crashes left behind, on any controller's account: mends what runs incomplete, removes parts "
+		"without a sandbox.",
+	.result = "{\"type\":\"object\",\"required\":[\"sandboxes\",\"failed\"],\"properties\":{\"failed\":{\"type\":\"integer\"},"
+		"\"sandboxes\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"name\",\"state\",\"action\"],"
+		"\"properties\":{\"name\":{\"type\":\"string\"},\"state\":{\"type\":\"string\"},"
+		"\"action\":{\"enum\":[\"none\",\"repair\",\"remove\",\"wait\"]},\"done\":{\"type\":\"boolean\"},"
+		"\"error\":{\"type\":\"string\"},\"parts\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}}}}}}}",
+	.params = {
+		{ "id", PARAM_NAME, 0, "only this one" },
+		{ "dryRun", PARAM_BOOLEAN, 0, "say what would be done" },
+		{ "minAgeSeconds", PARAM_INTEGER, 0, "what is younger may be in the making; 600 without it" },
+	},
+};
