@@ -13,6 +13,7 @@
 #include "dockerproxy/peers.h"
 #include "dockerproxy/secure.h"
 #include "dockerproxy/session.h"
+#include "dockerproxy/status.h"
 #include "dockerproxy/upstream.h"
 #include "libgate/audit.h"
 #include "libgate/confine.h"
@@ -30,6 +31,7 @@ struct worker {
 	const struct worker_setup *setup;
 	struct event_base *base;
 	struct link *link;
+	struct status *status; /* the admin listener; NULL: none */
 	struct session_env env;
 	struct gate gates[PROXY_MAX_LISTEN];
 	unsigned nhandshakes; /* TLS clients before their session */
@@ -255,6 +257,8 @@ static void on_drain(bool bounded, void *arg)
 	struct timeval tv = { .tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000 * 1000) };
 
 	w->draining = true;
+	status_free(w->status);
+	w->status = NULL;
 	close_gates(w);
 	session_drain(&w->env);
 	if (bounded)
@@ -342,6 +346,9 @@ static int set_up(struct worker *w, const struct worker_setup *setup)
 	w->env.owners = owner_new(w->env.upstream);
 	if (w->env.owners == NULL || open_gates(w) < 0)
 		return -1;
+	if (setup->admin_fd >= 0 && (w->status = status_new(w->base, setup, w->env.upstream)) == NULL)
+		return -1;
+	metrics_set_policy(setup->metrics, setup->generation, policy_digest(setup->conf->policy));
 	event_assign(&w->drain_timer, w->base, -1, 0, on_drain_over, w);
 	m->connections_now = 0;
 	m->tunnels_now = 0;
@@ -355,6 +362,7 @@ static void tear_down(struct worker *w)
 	session_env_release(&w->env);
 	audit_flush(w->setup->audit);
 	event_del(&w->drain_timer);
+	status_free(w->status);
 	owner_free(w->env.owners);
 	upstream_free(w->env.upstream);
 	peers_free(w->env.peers);

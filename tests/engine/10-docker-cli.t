@@ -65,7 +65,7 @@ refusals()
 	fails "$1 create --privileged" "HostConfig.Privileged" client create --name "$name" "${safe[@]}" --privileged "$IMAGE"
 	like "$1 and the log has the reason" '"decision":"deny".*"at":"/HostConfig/Privileged"' "$(the_last_decision)"
 	fails "$1 create -v /:/host" "Binds" client create --name "$name" "${safe[@]}" -v /:/host "$IMAGE"
-	fails "$1 create --network host" "NetworkMode" client create --name "$name" "${safe[@]}" --network host "$IMAGE"
+	fails "$1 create --pid host" "HostConfig.PidMode" client create --name "$name" "${safe[@]}" --pid host "$IMAGE"
 	fails "$1 create of another name" "name" client create --name kernel "${safe[@]}" "$IMAGE"
 	fails "$1 system df" "endpoint-unknown" client system df
 }
