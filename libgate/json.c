@@ -435,7 +435,8 @@ static bool number(struct parser *ps, struct json_node *node)
 		while (is_digit(p, ps->end))
 			p++;
 	}
-	if (!integer_value(digits, p, negative, &node->integer))
+	/* -0: decoders differ on whether an unsigned field takes it */
+	if (!integer_value(digits, p, negative, &node->integer) || (negative && node->integer == 0))
 		whole = false;
 	if (p < ps->end && *p == '.') {
 		whole = false;

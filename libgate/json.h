@@ -22,7 +22,7 @@
 enum json_type {
 	JSON_NULL,
 	JSON_BOOL,
-	JSON_INT, /* no fraction, no exponent, fits int64_t */
+	JSON_INT, /* no fraction, no exponent, not -0, fits int64_t */
 	JSON_REAL, /* every other number, out-of-range integers included: judged by its text only */
 	JSON_STRING,
 	JSON_ARRAY,

@@ -131,7 +131,7 @@ static void numbers(void)
 		int64_t value;
 	} cases[] = {
 		{ "0", JSON_INT, 0 },
-		{ "-0", JSON_INT, 0 },
+		{ "-0", JSON_REAL, 0 },
 		{ "9223372036854775807", JSON_INT, INT64_MAX },
 		{ "9223372036854775808", JSON_REAL, 0 },
 		{ "-9223372036854775808", JSON_INT, INT64_MIN },

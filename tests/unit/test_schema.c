@@ -97,7 +97,7 @@ static const struct {
 	{ "{\"properties\":{\"A\":{\"type\":\"string\",\"minLength\":2,\"x-zero\":true}}}", "{\"A\":\"x\"}", NULL, "/A" },
 	{ "{\"properties\":{\"A\":{\"type\":\"string\",\"x-zero\":true}}}", "{\"A\":0}", NULL, "/A" },
 	{ "{\"properties\":{\"A\":{\"type\":\"string\",\"x-zero\":true}}}", "{\"A\":false}", NULL, "/A" },
-	{ "{\"properties\":{\"A\":{\"type\":\"integer\",\"x-zero\":true}}}", "{\"A\":-0}", "{}", NULL },
+	{ "{\"properties\":{\"A\":{\"type\":\"integer\",\"x-zero\":true}}}", "{\"A\":-0}", NULL, "/A" },
 	{ "{\"properties\":{\"A\":{\"type\":\"integer\",\"x-zero\":true}}}", "{\"A\":0.0}", NULL, "/A" },
 	{ "{\"properties\":{\"A\":{\"type\":[\"array\",\"object\"],\"x-zero\":true}}}", "{\"A\":{}}", "{}", NULL },
 	{ "{\"properties\":{\"A\":{\"type\":\"integer\",\"const\":-1,\"x-zero\":[-1]}}}", "{\"A\":-1}", "{}", NULL },
