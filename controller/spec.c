@@ -113,7 +113,7 @@ static int read_allow_hosts(struct spec *s, const struct json_node *n, struct er
 
 static int read_limits(struct spec *s, const struct json_node *limits, struct err *err)
 {
-	int64_t mb;
+	int64_t mb = 0;
 
 	if (limits->type != JSON_OBJECT)
 		return err_set(err, EINVAL, "limits must be an object");

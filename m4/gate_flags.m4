@@ -22,9 +22,9 @@ AC_DEFUN([GATE_TRY_LDFLAG], [
 
 AC_DEFUN([GATE_WARNINGS], [
   AC_ARG_ENABLE([werror],
-    [AS_HELP_STRING([--enable-werror], [treat warnings as errors (default: in a git checkout)])],
+    [AS_HELP_STRING([--enable-werror], [treat warnings as errors (default: in the developer build, with --enable-sanitizers)])],
     [gate_werror=$enableval],
-    [AS_IF([test -e "$srcdir/.git"], [gate_werror=yes], [gate_werror=no])])
+    [AS_CASE([$enable_sanitizers], [""|no], [gate_werror=no], [gate_werror=yes])])
   GATE_CFLAGS=""
   for flag in -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition \
       -Wpointer-arith -Wwrite-strings -Wvla -Wformat=2 -Wundef -Wswitch-enum -Wimplicit-fallthrough \
