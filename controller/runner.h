@@ -3,15 +3,15 @@
  *
  * It owns no engine client. When it needs the runner it asks its owner for a stream by want_stream(); the owner starts
  * `/usr/libexec/sandbox-runner` by an engine exec (stdin, stdout, stderr, no tty, user 1000:1000), and hands over the
- * hijacked connection, or says why there is none. A lost stream ends what ran over it as lost; the next operation asks
- * for a new one.
+ * hijacked connection, or says why there is none. A lost stream ends what ran over it as lost, and what was not yet sent
+ * as not started; the next operation asks for a new stream.
  */
 #ifndef CONTROLLER_RUNNER_H
 #define CONTROLLER_RUNNER_H
 
 #include "controller/exec_backend.h"
 
-struct event_base;
+struct channel_set;
 struct runner;
 
 #define RUNNER_PATH "/usr/libexec/sandbox-runner"
@@ -23,7 +23,8 @@ struct runner_owner {
 	void *arg;
 };
 
-struct runner *runner_new(struct event_base *base, const struct runner_owner *owner) MUSTCHECK;
+/* Freed by the backend's free(). */
+struct runner *runner_new(struct channel_set *channels, const struct runner_owner *owner) MUSTCHECK;
 struct exec_backend *runner_backend(struct runner *r);
 
 /* fd: non-blocking, after the 101; early: bytes of the engine's multiplexed stream that were read with the head. */

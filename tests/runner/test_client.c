@@ -1,0 +1,597 @@
+/*
+ * The controller's side against a real runner: between the two a process that frames the runner's output as the engine
+ * does, cut at odd places. Needs namespaces of its own, as test_runner does.
+ */
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "controller/channel.h"
+#include "controller/runner.h"
+#include "tests/unit/unit.h"
+
+#define PATIENCE_S 30
+
+static const char *program;
+static char dir[64];
+
+/* Copies between the socket and a runner's pipes; what comes out gets the engine's 8-byte headers. */
+static void engine_stub(int sock, const char *path)
+{
+	int in[2], out[2];
+	struct pollfd fds[2];
+	static char block[40000];
+	unsigned turn = 0;
+
+	if (pipe(in) != 0 || pipe(out) != 0)
+		_exit(1);
+	if (fork() == 0) {
+		if (setgroups(0, NULL) != 0 || setresgid(1000, 1000, 1000) != 0 || setresuid(1000, 1000, 1000) != 0)
+			_exit(120);
+		dup2(in[0], 0);
+		dup2(out[1], 1);
+		close(in[1]);
+		close(out[0]);
+		close(sock);
+		execl(path, path, (char *)NULL);
+		dup2(out[1], 1);
+		printf("OCI runtime exec failed: exec failed: \"%s\": no such file\r\n", path);
+		fflush(stdout);
+		_exit(126);
+	}
+	close(in[0]);
+	close(out[1]);
+	fds[0] = (struct pollfd){ .fd = sock, .events = POLLIN };
+	fds[1] = (struct pollfd){ .fd = out[0], .events = POLLIN };
+	for (;;) {
+		ssize_t n;
+
+		poll(fds, 2, -1);
+		if (fds[0].revents != 0) {
+			n = read(sock, block, sizeof(block));
+			if (n <= 0 || write(in[1], block, (size_t)n) != n)
+				_exit(0);
+		}
+		if (fds[1].revents != 0) {
+			size_t size = turn++ % 3 == 0 ? 1 + turn % 11 : sizeof(block);
+			unsigned char head[8] = { 1 };
+
+			n = read(out[0], block, size);
+			if (n <= 0)
+				_exit(0);
+			head[6] = (unsigned char)(n >> 8);
+			head[7] = (unsigned char)n;
+			if (write(sock, head, 8) != 8)
+				_exit(0);
+			for (ssize_t at = 0; at < n;) {
+				ssize_t w = write(sock, block + at, (size_t)(n - at));
+
+				if (w <= 0)
+					_exit(0);
+				at += w;
+			}
+		}
+	}
+}
+
+struct world {
+	struct event_base *base;
+	struct channel_set channels;
+	struct runner *runner;
+	struct exec_backend *b;
+	pid_t stub;
+	unsigned asked, lost;
+	const char *path; /* of the program to start */
+	bool refuse; /* answer with no stream */
+};
+
+static void want_stream(void *arg)
+{
+	struct world *w = arg;
+	int pair[2];
+
+	w->asked++;
+	if (w->refuse) {
+		struct err err = ERR_INIT;
+
+		err_set(&err, ECONNREFUSED, "the engine is not there");
+		runner_no_stream(w->runner, &err);
+		return;
+	}
+	CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	w->stub = fork();
+	if (w->stub == 0) {
+		close(pair[0]);
+		engine_stub(pair[1], w->path);
+		_exit(1);
+	}
+	close(pair[1]);
+	CU_ASSERT_EQUAL(fcntl(pair[0], F_SETFL, O_NONBLOCK), 0);
+	runner_attach(w->runner, pair[0], slice_make(NULL, 0));
+}
+
+static void on_lost(const char *text, void *arg)
+{
+	struct world *w = arg;
+
+	w->lost++;
+}
+
+static void world_new(struct world *w)
+{
+	struct runner_owner owner = { want_stream, on_lost, w };
+
+	memset(w, 0, sizeof(*w));
+	w->path = program;
+	w->base = event_base_new();
+	channel_set_init(&w->channels, w->base);
+	w->runner = runner_new(&w->channels, &owner);
+	w->b = runner_backend(w->runner);
+}
+
+static void world_free(struct world *w)
+{
+	if (w->b != NULL)
+		w->b->ops->free(w->b);
+	channel_set_release(&w->channels);
+	event_base_free(w->base);
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+}
+
+/* What came for one operation, of either kind. */
+struct got {
+	struct world *w;
+	struct exec_op *op;
+	bool started, done;
+	bool hold;
+	size_t out_len, err_len, held;
+	char out[4096], err[4096];
+	uint64_t sum; /* of all output bytes, in order */
+	size_t to_send, sent; /* input of zeros */
+	unsigned entries;
+	struct exec_outcome outcome;
+	struct file_result result;
+	struct kill_result killed;
+	char text[700];
+};
+
+static void feed(size_t room, void *arg)
+{
+	static const char zeros[65536];
+	struct got *g = arg;
+
+	while (g->sent < g->to_send) {
+		size_t n = g->to_send - g->sent < sizeof(zeros) ? g->to_send - g->sent : sizeof(zeros);
+		size_t taken = g->w->b->ops->write(g->op, slice_make(zeros, n));
+
+		g->sent += taken;
+		if (taken == 0)
+			return;
+	}
+	g->w->b->ops->close(g->op);
+}
+
+static void take(struct got *g, char *text, size_t *len, struct slice data)
+{
+	for (size_t i = 0; i < data.len; i++) {
+		if (*len + i + 1 < sizeof(g->out))
+			text[*len + i] = data.p[i];
+		g->sum = g->sum * 31 + (unsigned char)data.p[i];
+	}
+	*len += data.len;
+	if (g->hold)
+		g->held += data.len;
+	else
+		g->w->b->ops->consumed(g->op, data.len);
+}
+
+static void on_started(void *arg)
+{
+	struct got *g = arg;
+
+	g->started = true;
+}
+
+static void on_output(enum exec_stream stream, struct slice data, void *arg)
+{
+	struct got *g = arg;
+
+	if (stream == EXEC_STDOUT)
+		take(g, g->out, &g->out_len, data);
+	else
+		take(g, g->err, &g->err_len, data);
+}
+
+static void on_exec_done(const struct exec_outcome *o, void *arg)
+{
+	struct got *g = arg;
+
+	CU_ASSERT_FALSE(g->done);
+	g->done = true;
+	g->outcome = *o;
+	snprintf(g->text, sizeof(g->text), "%s", o->text);
+}
+
+static void on_file_data(struct slice data, void *arg)
+{
+	on_output(EXEC_STDOUT, data, arg);
+}
+
+static void on_entry(struct slice name, const struct file_info *info, void *arg)
+{
+	struct got *g = arg;
+
+	g->entries++;
+}
+
+static void on_file_done(const struct file_result *r, void *arg)
+{
+	struct got *g = arg;
+
+	CU_ASSERT_FALSE(g->done);
+	g->done = true;
+	g->result = *r;
+	snprintf(g->text, sizeof(g->text), "%s", r->text);
+}
+
+static void on_killed(const struct kill_result *r, void *arg)
+{
+	struct got *g = arg;
+
+	g->done = true;
+	g->killed = *r;
+}
+
+static bool wait_for(struct world *w, const bool *flag)
+{
+	struct timeval tv = { 0, 50000 };
+
+	for (int i = 0; i < PATIENCE_S * 20 && !*flag; i++) {
+		event_base_loopexit(w->base, &tv);
+		event_base_loop(w->base, EVLOOP_ONCE);
+	}
+	return *flag;
+}
+
+static void go(struct world *w, struct got *g, const struct exec_request *rq)
+{
+	static const struct exec_events events = { on_started, on_output, feed, on_exec_done };
+	static unsigned serial;
+	struct exec_request full = *rq;
+	struct err err = ERR_INIT;
+	char id[32];
+
+	g->w = w;
+	snprintf(id, sizeof(id), "c%d-%u", (int)getpid(), ++serial);
+	full.id = slice_str(id);
+	if (full.timeout_ms == 0)
+		full.timeout_ms = 60000;
+	if (full.max_output == 0)
+		full.max_output = UINT64_MAX;
+	g->op = w->b->ops->start(w->b, &full, &events, g, &err);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(g->op);
+}
+
+static void go_line(struct world *w, struct got *g, const char *line)
+{
+	go(w, g, &(struct exec_request){ .line = slice_str(line) });
+}
+
+static void go_file(struct world *w, struct got *g, const struct file_request *rq)
+{
+	static const struct file_events events = { on_file_data, on_entry, feed, on_file_done };
+	struct file_request full = *rq;
+	struct err err = ERR_INIT;
+
+	g->w = w;
+	full.timeout_ms = 60000;
+	g->op = w->b->ops->file(w->b, &full, &events, g, &err);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(g->op);
+}
+
+static void test_command(void)
+{
+	struct world w;
+	struct got g = { 0 }, many[100] = { { 0 } };
+
+	world_new(&w);
+	go_line(&w, &g, "echo out; echo err >&2; exit 6");
+	CU_ASSERT_FALSE(g.done);
+	CU_ASSERT_TRUE(wait_for(&w, &g.done));
+	CU_ASSERT_TRUE(g.started);
+	CU_ASSERT_STRING_EQUAL(g.out, "out\n");
+	CU_ASSERT_STRING_EQUAL(g.err, "err\n");
+	CU_ASSERT_EQUAL(g.outcome.end, EXEC_EXITED);
+	CU_ASSERT_EQUAL(g.outcome.exit_code, 6);
+	CU_ASSERT_EQUAL(g.outcome.bytes[EXEC_STDOUT], 4);
+	CU_ASSERT_TRUE(g.outcome.duration_us > 0);
+	for (size_t i = 0; i < ARRAY_SIZE(many); i++)
+		go_line(&w, &many[i], "echo $((6 * 7)); kill -9 $$");
+	for (size_t i = 0; i < ARRAY_SIZE(many); i++) {
+		CU_ASSERT_TRUE(wait_for(&w, &many[i].done));
+		CU_ASSERT_STRING_EQUAL(many[i].out, "42\n");
+		CU_ASSERT_EQUAL(many[i].outcome.end, EXEC_SIGNALED);
+		CU_ASSERT_EQUAL(many[i].outcome.signal, SIGKILL);
+		CU_ASSERT_FALSE(many[i].outcome.killed);
+	}
+	CU_ASSERT_EQUAL(w.asked, 1);
+	world_free(&w);
+}
+
+static void test_start_failure(void)
+{
+	static const struct slice argv[] = { SLICE_LIT("/no/such/program") };
+	struct world w;
+	struct got g = { 0 };
+
+	world_new(&w);
+	go(&w, &g, &(struct exec_request){ .argv = argv, .nargv = 1 });
+	CU_ASSERT_TRUE(wait_for(&w, &g.done));
+	CU_ASSERT_EQUAL(g.outcome.end, EXEC_START_FAILED);
+	CU_ASSERT_EQUAL(g.outcome.code, ENOENT);
+	CU_ASSERT_STRING_EQUAL(g.text, "the program cannot be executed");
+	world_free(&w);
+}
+
+static void test_input(void)
+{
+	struct world w;
+	struct got g = { .to_send = 9000000 };
+
+	world_new(&w);
+	go(&w, &g, &(struct exec_request){ .line = SLICE_LIT("wc -c"), .want_stdin = true });
+	CU_ASSERT_TRUE(wait_for(&w, &g.done));
+	CU_ASSERT_STRING_EQUAL(g.out, "9000000\n");
+	world_free(&w);
+}
+
+static void test_back_pressure(void)
+{
+	struct world w;
+	struct got slow = { .hold = true }, quick = { 0 };
+	size_t held;
+
+	world_new(&w);
+	go_line(&w, &slow, "head -c 3000000 /dev/zero");
+	while (slow.held < 512 * 1024)
+		CU_ASSERT_EQUAL_FATAL(event_base_loop(w.base, EVLOOP_ONCE), 0);
+	go_line(&w, &quick, "echo quick");
+	CU_ASSERT_TRUE(wait_for(&w, &quick.done));
+	CU_ASSERT_EQUAL(slow.held, 512 * 1024);
+	CU_ASSERT_FALSE(slow.done);
+	held = slow.held;
+	slow.hold = false;
+	w.b->ops->consumed(slow.op, held);
+	CU_ASSERT_TRUE(wait_for(&w, &slow.done));
+	CU_ASSERT_EQUAL(slow.out_len, 3000000);
+	world_free(&w);
+}
+
+static void test_kill(void)
+{
+	struct world w;
+	struct got a = { 0 }, b = { 0 }, k = { 0 };
+	struct slice tag = SLICE_LIT("one");
+	struct err err = ERR_INIT;
+
+	world_new(&w);
+	k.w = &w;
+	go(&w, &a, &(struct exec_request){ .line = SLICE_LIT("setsid sleep 5000 & echo r; sleep 5000"), .tag = tag });
+	go_line(&w, &b, "sleep 5001");
+	while (a.out_len == 0)
+		CU_ASSERT_EQUAL_FATAL(event_base_loop(w.base, EVLOOP_ONCE), 0);
+	CU_ASSERT_TRUE(wait_for(&w, &b.started));
+	CU_ASSERT_EQUAL(w.b->ops->kill_tagged(w.b, &tag, 1, on_killed, &k, &err), 0);
+	CU_ASSERT_TRUE(wait_for(&w, &k.done));
+	CU_ASSERT_EQUAL(k.killed.code, 0);
+	CU_ASSERT_TRUE(k.killed.killed >= 2);
+	CU_ASSERT_EQUAL(k.killed.survivors, 0);
+	CU_ASSERT_TRUE(wait_for(&w, &a.done));
+	CU_ASSERT_EQUAL(a.outcome.signal, SIGKILL);
+	CU_ASSERT_FALSE(b.done);
+	w.b->ops->kill(b.op);
+	CU_ASSERT_TRUE(wait_for(&w, &b.done));
+	CU_ASSERT_TRUE(b.outcome.killed);
+	/* One that is given up before it was sent never runs. */
+	{
+		struct world cold;
+		struct got c = { 0 };
+
+		world_new(&cold);
+		go_line(&cold, &c, "echo ran");
+		cold.b->ops->kill(c.op);
+		CU_ASSERT_TRUE(wait_for(&cold, &c.done));
+		CU_ASSERT_EQUAL(c.outcome.end, EXEC_START_FAILED);
+		CU_ASSERT_EQUAL(c.outcome.code, ECANCELED);
+		CU_ASSERT_EQUAL(c.out_len, 0);
+		world_free(&cold);
+	}
+	world_free(&w);
+}
+
+static void test_files(void)
+{
+	struct world w;
+	struct got put = { .to_send = 5000000 }, get = { 0 }, st = { 0 }, ls = { 0 }, rm = { 0 };
+	char path[128];
+
+	world_new(&w);
+	snprintf(path, sizeof(path), "%s/a/file", dir);
+	go_file(&w, &put, &(struct file_request){
+		.kind = FILE_WRITE, .path = slice_str(path), .mode = 0600, .make_parents = true });
+	CU_ASSERT_TRUE(wait_for(&w, &put.done));
+	CU_ASSERT_EQUAL(put.result.code, 0);
+	CU_ASSERT_EQUAL(put.result.info.size, 5000000);
+	go_file(&w, &get, &(struct file_request){ .kind = FILE_READ, .path = slice_str(path), .offset = 10, .mode = -1 });
+	CU_ASSERT_TRUE(wait_for(&w, &get.done));
+	CU_ASSERT_EQUAL(get.out_len, 4999990);
+	CU_ASSERT_EQUAL(get.sum, 0);
+	go_file(&w, &st, &(struct file_request){ .kind = FILE_STAT, .path = slice_str(path), .mode = -1 });
+	CU_ASSERT_TRUE(wait_for(&w, &st.done));
+	CU_ASSERT_EQUAL(st.result.info.type, FILE_TYPE_REGULAR);
+	CU_ASSERT_EQUAL(st.result.info.mode, 0600);
+	go_file(&w, &ls, &(struct file_request){ .kind = FILE_LIST, .path = SLICE_LIT("/usr/bin"), .mode = -1 });
+	CU_ASSERT_TRUE(wait_for(&w, &ls.done));
+	CU_ASSERT_TRUE(ls.entries > 20);
+	CU_ASSERT_EQUAL(ls.result.code, 0);
+	go_file(&w, &rm, &(struct file_request){ .kind = FILE_REMOVE, .path = slice_str(path), .mode = -1 });
+	CU_ASSERT_TRUE(wait_for(&w, &rm.done));
+	CU_ASSERT_EQUAL(rm.result.code, 0);
+	world_free(&w);
+}
+
+/* The stream ends in the middle: unknown, never success; the next operation gets a new runner. */
+static void test_lost(void)
+{
+	struct world w;
+	struct got g = { 0 }, again = { 0 };
+
+	world_new(&w);
+	go_line(&w, &g, "echo before; sleep 5100");
+	while (g.out_len == 0)
+		CU_ASSERT_EQUAL_FATAL(event_base_loop(w.base, EVLOOP_ONCE), 0);
+	kill(w.stub, SIGKILL);
+	CU_ASSERT_TRUE(wait_for(&w, &g.done));
+	CU_ASSERT_EQUAL(g.outcome.end, EXEC_LOST);
+	CU_ASSERT_EQUAL(g.outcome.exit_code, -1);
+	CU_ASSERT_EQUAL(g.outcome.oom, EXEC_UNKNOWN);
+	CU_ASSERT_STRING_EQUAL(g.out, "before\n");
+	CU_ASSERT_EQUAL(w.lost, 1);
+	go_line(&w, &again, "echo again");
+	CU_ASSERT_TRUE(wait_for(&w, &again.done));
+	CU_ASSERT_STRING_EQUAL(again.out, "again\n");
+	CU_ASSERT_EQUAL(w.asked, 2);
+	world_free(&w);
+}
+
+/* An image without the program, an engine that refuses: nothing ran, and the reason reaches the caller. */
+static void test_no_runner(void)
+{
+	struct world w;
+	struct got g = { 0 }, r = { 0 };
+
+	world_new(&w);
+	w.path = "/no/such/runner";
+	go_line(&w, &g, "true");
+	CU_ASSERT_TRUE(wait_for(&w, &g.done));
+	CU_ASSERT_EQUAL(g.outcome.end, EXEC_START_FAILED);
+	CU_ASSERT_PTR_NOT_NULL(strstr(g.text, "OCI runtime exec failed"));
+	w.refuse = true;
+	go_line(&w, &r, "true");
+	CU_ASSERT_FALSE(r.done);
+	CU_ASSERT_TRUE(wait_for(&w, &r.done));
+	CU_ASSERT_EQUAL(r.outcome.end, EXEC_START_FAILED);
+	CU_ASSERT_EQUAL(r.outcome.code, ECONNREFUSED);
+	world_free(&w);
+}
+
+static void test_free_with_operations(void)
+{
+	struct world w;
+	struct got g = { 0 }, unsent = { 0 };
+
+	world_new(&w);
+	go_line(&w, &g, "sleep 5200");
+	CU_ASSERT_TRUE(wait_for(&w, &g.started));
+	go_line(&w, &unsent, "true");
+	w.b->ops->free(w.b);
+	w.b = NULL;
+	CU_ASSERT_TRUE(g.done);
+	CU_ASSERT_EQUAL(g.outcome.end, EXEC_LOST);
+	CU_ASSERT_TRUE(unsent.done);
+	world_free(&w);
+}
+
+static void test_limits(void)
+{
+	static char big[200000];
+	static const struct exec_events events = { on_started, on_output, feed, on_exec_done };
+	struct world w;
+	struct got g[241] = { { 0 } };
+	struct err err = ERR_INIT;
+	struct slice arg = slice_make(big, sizeof(big));
+	struct exec_request rq = { .argv = &arg, .nargv = 1, .id = SLICE_LIT("x"), .timeout_ms = 1000 };
+
+	world_new(&w);
+	memset(big, 'x', sizeof(big));
+	CU_ASSERT_PTR_NULL(w.b->ops->start(w.b, &rq, &events, &g[0], &err));
+	CU_ASSERT_EQUAL(err.code, E2BIG);
+	for (size_t i = 0; i < 240; i++)
+		go_line(&w, &g[i], "sleep 0.5");
+	rq.line = SLICE_LIT("true");
+	CU_ASSERT_PTR_NULL(w.b->ops->start(w.b, &rq, &events, &g[240], &err));
+	CU_ASSERT_EQUAL(err.code, EAGAIN);
+	for (size_t i = 0; i < 240; i++) {
+		CU_ASSERT_TRUE(wait_for(&w, &g[i].done));
+		CU_ASSERT_EQUAL(g[i].outcome.exit_code, 0);
+	}
+	world_free(&w);
+}
+
+static const struct unit_test tests[] = {
+	{ "command", test_command },
+	{ "start failure", test_start_failure },
+	{ "input", test_input },
+	{ "back-pressure", test_back_pressure },
+	{ "kill", test_kill },
+	{ "files", test_files },
+	{ "lost", test_lost },
+	{ "no runner", test_no_runner },
+	{ "free with operations", test_free_with_operations },
+	{ "limits", test_limits },
+};
+
+static int in_namespace(int argc, char **argv)
+{
+	int status;
+
+	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 || mount("proc", "/proc", "proc", 0, NULL) != 0) {
+		perror("mount");
+		return 99;
+	}
+	signal(SIGPIPE, SIG_IGN);
+	snprintf(dir, sizeof(dir), "/tmp/runner-test-XXXXXX");
+	if (mkdtemp(dir) == NULL || chown(dir, 1000, 1000) != 0)
+		return 99;
+	status = unit_main("runner client", tests, ARRAY_SIZE(tests), argc, argv);
+	if (fork() == 0) {
+		execlp("rm", "rm", "-rf", dir, (char *)NULL);
+		_exit(127);
+	}
+	wait(NULL);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	int status;
+	pid_t pid;
+
+	program = getenv("SANDBOX_RUNNER");
+	if (program == NULL)
+		program = "image/runner/sandbox-runner";
+	if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0) {
+		fprintf(stderr, "runner client: skipped, it needs namespaces of its own (run as root): %s\n", strerror(errno));
+		return 77;
+	}
+	pid = fork();
+	if (pid == 0) {
+		status = in_namespace(argc, argv);
+		fflush(NULL);
+		_exit(status);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		status = 98 << 8;
+	/* Not by return: a leak check cannot start its helper once processes go to another namespace. */
+	fflush(NULL);
+	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 98);
+}
