@@ -7,6 +7,7 @@
 
 #include "controller/engine_exec.h"
 #include "controller/mem.h"
+#include "controller/runner_link.h"
 
 #define ENGINE_TIMEOUT_MS 300000
 #define SANDBOXES_KEPT 1024 /* idle entries beyond this are dropped */
@@ -22,11 +23,12 @@ int controller_init(struct controller *c, struct event_base *base, const struct 
 
 static void drop_backends(struct sandbox *s)
 {
-	if (s->as_user != NULL)
-		s->as_user->ops->free(s->as_user);
-	if (s->as_root != NULL)
-		s->as_root->ops->free(s->as_root);
-	s->as_user = s->as_root = NULL;
+	struct exec_backend *user = STEAL(s->as_user), *root = STEAL(s->as_root);
+
+	if (user != NULL)
+		user->ops->free(user);
+	if (root != NULL)
+		root->ops->free(root);
 }
 
 static void sandbox_free(struct sandbox *s)
@@ -113,16 +115,34 @@ void sandbox_unwait(struct sandbox *s, struct sandbox_wait *w)
 	TAILQ_REMOVE(&s->waiting, w, link);
 }
 
+bool sandbox_known(const struct sandbox *s)
+{
+	return s->max_command_ms > 0 && (s->runner_known || s->controller->config->exec_mode != EXEC_MODE_AUTO);
+}
+
+static bool by_runner(const struct sandbox *s)
+{
+	enum exec_mode mode = s->controller->config->exec_mode;
+
+	return mode == EXEC_MODE_RUNNER || (mode == EXEC_MODE_AUTO && s->has_runner);
+}
+
 struct exec_backend *sandbox_backend(struct sandbox *s, bool root)
 {
 	struct exec_backend **slot = root ? &s->as_root : &s->as_user;
+	struct controller *c = s->controller;
 
-	if (*slot == NULL)
-		*slot = engine_exec_new(s->controller->engine, &s->controller->channels, s->name, root ? "0:0" : SANDBOX_USER);
+	if (*slot == NULL && !root && by_runner(s))
+		*slot = runner_link_new(c->engine, &c->channels, s->name);
+	else if (*slot == NULL)
+		*slot = engine_exec_new(c->engine, &c->channels, s->name, root ? "0:0" : SANDBOX_USER);
 	return *slot;
 }
 
 void sandbox_forget(struct sandbox *s)
 {
 	s->max_command_ms = 0;
+	s->runner_known = s->has_runner = false;
+	/* A new container may be of another image, and the old one's runner is gone with it. */
+	drop_backends(s);
 }

@@ -37,6 +37,8 @@ struct sandbox {
 	struct exec_backend *as_user; /* made when first needed */
 	struct exec_backend *as_root;
 	int64_t max_command_ms; /* by its label; 0: not known yet */
+	bool has_runner; /* by its image's label */
+	bool runner_known;
 	unsigned users; /* operations that hold this entry */
 };
 
@@ -68,6 +70,7 @@ void sandbox_enter(struct sandbox *s, struct sandbox_wait *w);
 void sandbox_leave(struct sandbox *s);
 void sandbox_unwait(struct sandbox *s, struct sandbox_wait *w); /* gives up waiting */
 
+bool sandbox_known(const struct sandbox *s); /* what an operation inside it needs to know first */
 struct exec_backend *sandbox_backend(struct sandbox *s, bool root);
 /* What was known of the container no longer holds: it was removed or made anew. */
 void sandbox_forget(struct sandbox *s);

@@ -53,6 +53,8 @@ static void on_surveyed(struct survey_result *r, const struct err *err, void *ar
 		return;
 	}
 	e->sandbox->max_command_ms = r->spec.max_command_seconds * 1000;
+	e->sandbox->has_runner = r->has_runner;
+	e->sandbox->runner_known = true;
 	if (r->inventory.sandbox.state == CONTAINER_RUNNING)
 		finish(e, NULL);
 	else
@@ -64,7 +66,7 @@ static void on_turn(void *arg)
 	struct ensure *e = arg;
 
 	e->waiting = false;
-	if (e->sandbox->max_command_ms > 0)
+	if (sandbox_known(e->sandbox))
 		finish(e, NULL);
 	else
 		survey_start(e->sandbox->controller->engine, e->sandbox->name, e->sandbox->controller->engine_timeout_ms,

@@ -20,7 +20,7 @@
 #define OPS_MAX 240 /* below the runner's own limit, so that a kill always finds a place */
 #define KILLS_MAX 8
 #define HELLO_MS 30000
-#define PING_MS 30000 /* asked after so long a silence */
+#define PING_MS 5000 /* asked after so long a silence, while operations wait */
 #define SILENCE_MS 300000 /* then the stream counts as lost */
 #define LATE_MS 30000 /* beyond an operation's own limit its outcome is unknown */
 #define KILL_MS 60000
@@ -85,6 +85,7 @@ static void schedule(struct runner *r, int64_t ms)
 
 static void release(struct runner *r)
 {
+	r->owner.freed(r->owner.arg);
 	if (r->channel != NULL)
 		channel_end(STEAL(r->channel));
 	event_free(r->tick);
@@ -282,6 +283,7 @@ static void drop_link(struct runner *r)
 static void lose_link(struct runner *r, int code, const char *text)
 {
 	char why[ERR_TEXT_MAX];
+	bool greeting = r->state == LINK_GREETING;
 
 	if (r->diagnosis[0] != '\0')
 		snprintf(why, sizeof(why), "%s: %s", text, r->diagnosis);
@@ -289,9 +291,16 @@ static void lose_link(struct runner *r, int code, const char *text)
 		snprintf(why, sizeof(why), "%s", text);
 	drop_link(r);
 	enter(r);
-	fail_all(r, false, code, why);
-	if (!r->doomed && r->owner.lost != NULL)
-		r->owner.lost(why, r->owner.arg);
+	if (greeting) {
+		struct err err = ERR_INIT;
+
+		/* Nothing was sent yet. The owner finds out whether it is the image or the sandbox. */
+		err_set(&err, code, "%s", why);
+		r->state = LINK_ASKED;
+		r->owner.no_runner(&err, r->owner.arg);
+	} else {
+		fail_all(r, false, code, why);
+	}
 	leave(r);
 }
 
@@ -555,8 +564,12 @@ static void check_silence(struct runner *r, int64_t now)
 		lose_link(r, ETIMEDOUT, "the runner does not greet");
 	} else if (r->state == LINK_UP && now - r->heard_ms >= SILENCE_MS) {
 		lose_link(r, ETIMEDOUT, "the runner has not answered for five minutes");
-	} else if (r->state == LINK_UP && now - r->heard_ms >= PING_MS && !r->pinged) {
-		r->pinged = put_plain(r, FRAME_PING, 0);
+	} else if (r->state == LINK_UP && now - r->heard_ms >= PING_MS) {
+		/* Under gVisor the stream of a sandbox that was killed may stay open. */
+		if (r->pinged)
+			r->owner.suspect(r->owner.arg);
+		else
+			r->pinged = put_plain(r, FRAME_PING, 0);
 	}
 }
 
@@ -873,7 +886,3 @@ void runner_detach(struct runner *r, const char *why)
 		lose_link(r, ECANCELED, why);
 }
 
-bool runner_attached(const struct runner *r)
-{
-	return r->state == LINK_UP;
-}

@@ -15,11 +15,19 @@ struct channel_set;
 struct runner;
 
 #define RUNNER_PATH "/usr/libexec/sandbox-runner"
+/* On an image that holds it: the version of the protocol that it speaks. */
+#define RUNNER_LABEL "dev.capybara.sandbox.runner"
+#define RUNNER_LABEL_VERSION "1"
 
 struct runner_owner {
-	void (*want_stream)(void *arg); /* answered, now or later, by runner_attach() or runner_no_stream() */
-	/* The stream ended. Operations have had their done(); the owner may look whether the sandbox still runs. */
-	void (*lost)(const char *text, void *arg);
+	/* Answered, now or later, by runner_attach() or runner_no_stream(). */
+	void (*want_stream)(void *arg);
+	/* What came over the stream was no runner: to be answered by runner_no_stream(), with this reason or a better one. */
+	void (*no_runner)(const struct err *err, void *arg);
+	/* Operations wait and nothing is heard: is the runner's exec still there? If not: runner_detach(). */
+	void (*suspect)(void *arg);
+	/* The backend's free() was called; nothing of the runner may be used any more. */
+	void (*freed)(void *arg);
 	void *arg;
 };
 
@@ -30,8 +38,7 @@ struct exec_backend *runner_backend(struct runner *r);
 /* fd: non-blocking, after the 101; early: bytes of the engine's multiplexed stream that were read with the head. */
 void runner_attach(struct runner *r, int fd, struct slice early);
 void runner_no_stream(struct runner *r, const struct err *err);
-/* Closes the stream (the runner in the sandbox keeps its commands' limits), e.g. before suspend or when idle. */
+/* Closes the stream: what runs over it ends as lost (the runner in the sandbox keeps its limits). */
 void runner_detach(struct runner *r, const char *why);
-bool runner_attached(const struct runner *r);
 
 #endif

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "controller/mem.h"
+#include "controller/runner.h"
 
 enum part { PART_SANDBOX, PART_EGRESS, PART_NETWORK, PART_SHARED, PARTS };
 
@@ -59,12 +60,15 @@ static void read_details(struct survey *s, const struct json_node *doc)
 static int read_sandbox(struct survey *s, const struct json_node *doc, struct err *err)
 {
 	const struct config *c = engine_config(s->engine);
+	struct slice version;
 
 	if (inventory_read_container(&s->result.inventory.sandbox, doc, slice_str(s->internal), slice_str(c->network), err) != 0)
 		return -1;
 	if (spec_from_labels(&s->result.spec, slice_str(s->name), json_get(json_get(doc, "Config"), "Labels"), c, err) != 0)
 		return -1;
 	s->result.have_spec = true;
+	s->result.has_runner = json_get_string(json_get(json_get(doc, "Config"), "Labels"), RUNNER_LABEL, &version) &&
+		slice_is(version, RUNNER_LABEL_VERSION);
 	read_details(s, doc);
 	return 0;
 }

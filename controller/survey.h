@@ -12,6 +12,7 @@ struct survey_result {
 	struct inventory inventory;
 	struct spec spec; /* by the container's labels; valid when the sandbox container is there */
 	bool have_spec;
+	bool has_runner; /* its image says that it holds the runner of this protocol */
 	struct json_object *details; /* of the sandbox container, for inspect: image, createdAt, ...; or NULL */
 };
 

@@ -88,7 +88,7 @@ struct world {
 	struct runner *runner;
 	struct exec_backend *b;
 	pid_t stub;
-	unsigned asked, lost;
+	unsigned asked, freed;
 	const char *path; /* of the program to start */
 	bool refuse; /* answer with no stream */
 };
@@ -118,16 +118,27 @@ static void want_stream(void *arg)
 	runner_attach(w->runner, pair[0], slice_make(NULL, 0));
 }
 
-static void on_lost(const char *text, void *arg)
+static void no_runner(const struct err *err, void *arg)
 {
 	struct world *w = arg;
 
-	w->lost++;
+	runner_no_stream(w->runner, err);
+}
+
+static void suspect(void *arg)
+{
+}
+
+static void freed(void *arg)
+{
+	struct world *w = arg;
+
+	w->freed++;
 }
 
 static void world_new(struct world *w)
 {
-	struct runner_owner owner = { want_stream, on_lost, w };
+	struct runner_owner owner = { want_stream, no_runner, suspect, freed, w };
 
 	memset(w, 0, sizeof(*w));
 	w->path = program;
@@ -141,6 +152,7 @@ static void world_free(struct world *w)
 {
 	if (w->b != NULL)
 		w->b->ops->free(w->b);
+	CU_ASSERT_EQUAL(w->freed, 1);
 	channel_set_release(&w->channels);
 	event_base_free(w->base);
 	while (waitpid(-1, NULL, WNOHANG) > 0)
@@ -465,7 +477,6 @@ static void test_lost(void)
 	CU_ASSERT_EQUAL(g.outcome.exit_code, -1);
 	CU_ASSERT_EQUAL(g.outcome.oom, EXEC_UNKNOWN);
 	CU_ASSERT_STRING_EQUAL(g.out, "before\n");
-	CU_ASSERT_EQUAL(w.lost, 1);
 	go_line(&w, &again, "echo again");
 	CU_ASSERT_TRUE(wait_for(&w, &again.done));
 	CU_ASSERT_STRING_EQUAL(again.out, "again\n");

@@ -1,0 +1,160 @@
+/* The engine's side of a runner: exec, stream, and what the engine says when there is doubt. */
+#include "controller/runner_link.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "controller/engine_exec.h"
+#include "controller/hijack.h"
+#include "controller/mem.h"
+#include "controller/runner.h"
+
+#define REQUEST_MS 60000
+
+struct runner_link {
+	struct runner *runner;
+	struct engine *engine;
+	char *container;
+	char *exec_id;
+	struct engine_call *call; /* of the start, or of a question */
+	struct hijack *hijack;
+	struct err reason; /* what the runner's absence looked like */
+};
+
+static void no_stream(struct runner_link *l, int code, const char *text)
+{
+	struct err err = ERR_INIT;
+
+	err_set(&err, code, "%s", text);
+	runner_no_stream(l->runner, &err);
+}
+
+/* As an errno value: EBUSY asks the owner to start the container, ENXIO says that there is none. */
+static int code_of(int status, int code)
+{
+	return status == 404 ? ENXIO : status == 409 ? EBUSY : code != 0 ? code : EPROTO;
+}
+
+static void on_hijacked(const struct hijack_result *result, void *arg)
+{
+	struct runner_link *l = arg;
+
+	l->hijack = NULL;
+	if (result->fd >= 0)
+		runner_attach(l->runner, result->fd, result->early);
+	else
+		no_stream(l, code_of(result->status, result->err.code), result->err.text);
+}
+
+static void on_created(const struct engine_reply *reply, void *arg)
+{
+	struct runner_link *l = arg;
+	struct err err = ERR_INIT;
+	struct slice id;
+
+	l->call = NULL;
+	if (reply->status != 201) {
+		no_stream(l, code_of(reply->status, reply->err.code), reply->err.text);
+		return;
+	}
+	if (!json_get_string(reply->json, "Id", &id) || id.len == 0) {
+		no_stream(l, EPROTO, "the engine's answer to exec has no Id");
+		return;
+	}
+	free(l->exec_id);
+	l->exec_id = mem_dup(id);
+	l->hijack = hijack_exec(l->engine, l->exec_id, false, REQUEST_MS, on_hijacked, l, &err);
+	if (l->hijack == NULL)
+		runner_no_stream(l->runner, &err);
+}
+
+static void want_stream(void *arg)
+{
+	struct runner_link *l = arg;
+	struct json_object *o = jnew();
+
+	jset_bool(o, "AttachStdin", true);
+	jset_bool(o, "AttachStdout", true);
+	jset_bool(o, "AttachStderr", true);
+	jset_bool(o, "Tty", false);
+	jset_cstr(o, "User", SANDBOX_USER);
+	jadd_cstr(jarr(o, "Cmd"), RUNNER_PATH);
+	auto_free char *body = jtext(o);
+	auto_free char *path = mem_printf("/containers/%s/exec", l->container);
+	l->call = engine_call(l->engine, "POST", path, body, REQUEST_MS, on_created, l);
+}
+
+/* The engine reports a container that has stopped meanwhile as output, too: only its own word tells. */
+static void on_container(const struct engine_reply *reply, void *arg)
+{
+	struct runner_link *l = arg;
+	const struct json_node *state = json_get(reply->json, "State");
+	bool running = false, paused = false;
+
+	l->call = NULL;
+	json_get_bool(state, "Running", &running);
+	json_get_bool(state, "Paused", &paused);
+	if (reply->status == 404)
+		no_stream(l, ENXIO, reply->err.text);
+	else if (reply->status == 200 && (!running || paused))
+		no_stream(l, EBUSY, "the sandbox does not run");
+	else
+		runner_no_stream(l->runner, &l->reason);
+}
+
+static void no_runner(const struct err *err, void *arg)
+{
+	struct runner_link *l = arg;
+
+	l->reason = *err;
+	auto_free char *path = mem_printf("/containers/%s/json", l->container);
+	if (l->call != NULL)
+		engine_cancel(l->call);
+	l->call = engine_call(l->engine, "GET", path, NULL, REQUEST_MS, on_container, l);
+}
+
+static void on_exec(const struct engine_reply *reply, void *arg)
+{
+	struct runner_link *l = arg;
+	bool running = true;
+
+	l->call = NULL;
+	if (reply->status == 200)
+		json_get_bool(reply->json, "Running", &running);
+	if (reply->status == 404 || !running)
+		runner_detach(l->runner, "the sandbox was stopped or its runner has ended");
+}
+
+static void suspect(void *arg)
+{
+	struct runner_link *l = arg;
+
+	if (l->call != NULL || l->exec_id == NULL)
+		return;
+	auto_free char *path = mem_printf("/exec/%s/json", l->exec_id);
+	l->call = engine_call(l->engine, "GET", path, NULL, REQUEST_MS, on_exec, l);
+}
+
+static void freed(void *arg)
+{
+	struct runner_link *l = arg;
+
+	if (l->call != NULL)
+		engine_cancel(l->call);
+	if (l->hijack != NULL)
+		hijack_cancel(l->hijack);
+	free(l->exec_id);
+	free(l->container);
+	free(l);
+}
+
+struct exec_backend *runner_link_new(struct engine *e, struct channel_set *channels, const char *container)
+{
+	struct runner_link *l = mem_zalloc(sizeof(*l));
+	struct runner_owner owner = { want_stream, no_runner, suspect, freed, l };
+
+	l->engine = e;
+	l->container = mem_strdup(container);
+	l->runner = runner_new(channels, &owner);
+	return runner_backend(l->runner);
+}
