@@ -141,7 +141,7 @@ class Egressd:
             socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
             return True
         except OSError:
-            return "LISTEN" not in self.env
+            return not self.env.get("LISTEN")
 
     def write_config(self, config):
         fresh = self.config + ".new"
