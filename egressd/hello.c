@@ -119,6 +119,8 @@ static enum hello_result read_client_hello(struct hello *h, struct cursor body)
 
 static bool append(struct hello *h, const uint8_t *p, size_t n)
 {
+	if (n == 0)
+		return true;
 	if (h->len + n > h->cap) {
 		size_t cap = h->cap == 0 ? 2048 : h->cap;
 		while (cap < h->len + n)
