@@ -165,6 +165,29 @@ int buf_put_u64(struct buf *b, uint64_t v)
 	return buf_put(b, digits + at, sizeof(digits) - at);
 }
 
+#define EACH(byte) (UINT64_MAX / 255 * (byte))
+
+/* The high bit of some byte is set when a byte of v is zero. */
+static inline uint64_t zero_byte(uint64_t v)
+{
+	return (v - EACH(1)) & ~v & EACH(0x80);
+}
+
+/* How many bytes at p, eight at a time, are printable ASCII but quote and backslash. */
+static size_t plain_eights(const unsigned char *p, size_t len)
+{
+	size_t i = 0;
+	uint64_t v;
+
+	for (; len - i >= sizeof(v); i += sizeof(v)) {
+		memcpy(&v, p + i, sizeof(v));
+		uint64_t low_or_high = ((v - EACH(0x20)) | v) & EACH(0x80);
+		if ((low_or_high | zero_byte(v ^ EACH('"')) | zero_byte(v ^ EACH('\\')) | zero_byte(v ^ EACH(0x7f))) != 0)
+			break;
+	}
+	return i;
+}
+
 /*
  * Bytes at p that stand for themselves inside a JSON string, 0 when the first needs an escape. The C1 controls
  * (U+0080 to U+009F) are escaped as well: a terminal that shows a log line obeys them.
@@ -211,6 +234,7 @@ int buf_put_json(struct buf *b, struct slice s)
 		size_t from = i;
 		size_t n;
 
+		i += plain_eights(p + i, s.len - i);
 		while (i < s.len && (n = json_plain(p + i, s.len - i)) > 0)
 			i += n;
 		if (buf_put(b, p + from, i - from) != 0)

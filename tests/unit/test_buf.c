@@ -189,6 +189,36 @@ static void json(void)
 	}
 }
 
+/* Every byte, at every place of a run that is long enough to be looked at in words: as when it stands alone. */
+static void json_places(void)
+{
+	static const char run[] = "abcdefghijklmnopqrstuvwxyz";
+
+	for (int c = 0; c < 256; c++) {
+		char alone = (char)c;
+		struct buf want;
+
+		buf_init(&want, 16);
+		CU_ASSERT_EQUAL(buf_put_json(&want, slice_make(&alone, 1)), 0);
+		for (size_t at = 0; at < sizeof(run) - 1; at++) {
+			char text[sizeof(run)];
+			struct buf b;
+
+			memcpy(text, run, sizeof(text));
+			text[at] = alone;
+			buf_init(&b, 64);
+			CU_ASSERT_EQUAL(buf_put_json(&b, slice_make(text, sizeof(run) - 1)), 0);
+			struct slice got = buf_slice(&b);
+			UNIT_CHECK(got.len == sizeof(run) - 2 + buf_len(&want), "byte 0x%02x at %zu", c, at);
+			UNIT_CHECK(memcmp(got.p, run, at) == 0, "byte 0x%02x at %zu", c, at);
+			UNIT_CHECK(slice_eq(slice_make(got.p + at, buf_len(&want)), buf_slice(&want)), "byte 0x%02x at %zu", c, at);
+			UNIT_CHECK(memcmp(got.p + at + buf_len(&want), run + at + 1, sizeof(run) - 2 - at) == 0, "byte 0x%02x at %zu", c, at);
+			buf_release(&b);
+		}
+		buf_release(&want);
+	}
+}
+
 static const struct unit_test tests[] = {
 	{ "empty", empty },
 	{ "ceiling", ceiling },
@@ -199,6 +229,7 @@ static const struct unit_test tests[] = {
 	{ "formatted", formatted },
 	{ "decimal", decimal },
 	{ "json", json },
+	{ "json-places", json_places },
 };
 
 UNIT_MAIN("buf", tests)
