@@ -4,31 +4,36 @@
 #include <string.h>
 
 /* Fields of an engine's answer that clients may see; framing and persistence are ours. */
-static const char *const passed_fields[] = {
-	"Api-Version",
-	"Builder-Version",
-	"Cache-Control",
-	"Content-Type",
-	"Date",
-	"Docker-Experimental",
-	"Ostype",
-	"Pragma",
-	"Server",
-	"Swarm",
-	"X-Docker-Container-Path-Stat",
+static const struct slice passed_fields[] = {
+#define NAME(text) { text, sizeof(text) - 1 }
+	NAME("Api-Version"),
+	NAME("Builder-Version"),
+	NAME("Cache-Control"),
+	NAME("Content-Type"),
+	NAME("Date"),
+	NAME("Docker-Experimental"),
+	NAME("Ostype"),
+	NAME("Pragma"),
+	NAME("Server"),
+	NAME("Swarm"),
+	NAME("X-Docker-Container-Path-Stat"),
+#undef NAME
 };
+
+/* A literal's length is known: heads are made of many short ones. */
+#define PUT(out, text) buf_put((out), (text), sizeof(text) - 1)
 
 static int put_persistence(struct buf *out, enum answer_persistence p)
 {
 	switch (p) {
 	case ANSWER_CLOSE:
-		return buf_puts(out, "Connection: close\r\n");
+		return PUT(out, "Connection: close\r\n");
 	case ANSWER_KEEP:
 		return 0;
 	case ANSWER_KEEP_10:
-		return buf_puts(out, "Connection: keep-alive\r\n");
+		return PUT(out, "Connection: keep-alive\r\n");
 	case ANSWER_UPGRADE:
-		return buf_puts(out, "Connection: Upgrade\r\nUpgrade: tcp\r\n");
+		return PUT(out, "Connection: Upgrade\r\nUpgrade: tcp\r\n");
 	}
 	return -1;
 }
@@ -39,19 +44,19 @@ static int put_refusal(struct buf *out, const struct refusal *r, struct slice te
 	int rc = -1;
 
 	buf_init(&body, 4096);
-	if (buf_puts(&body, "{\"message\":\"") < 0 || buf_put_json(&body, text) < 0 || buf_puts(&body, "\"}\n") < 0)
+	if (buf_reserve(&body, text.len + 64) == NULL || PUT(&body, "{\"message\":\"") < 0 || buf_put_json(&body, text) < 0 || PUT(&body, "\"}\n") < 0)
 		goto done;
-	if (http_put_status_line(out, r->status, NULL) < 0 || buf_puts(out, "Content-Type: application/json\r\n") < 0 ||
-		buf_putf(out, "Content-Length: %zu\r\n", buf_len(&body)) < 0 ||
+	if (http_put_status_line(out, r->status, NULL) < 0 || PUT(out, "Content-Type: application/json\r\n") < 0 ||
+		PUT(out, "Content-Length: ") < 0 || buf_put_u64(out, buf_len(&body)) < 0 || PUT(out, "\r\n") < 0 ||
 		http_put_field(out, "X-Request-Id", r->request_id) < 0)
 		goto done;
 	if (http_put_field(out, "X-Dockerproxy-Reason", slice_str(r->reason)) < 0)
 		goto done;
 	if (api_version.len > 0 && http_put_field(out, "Api-Version", api_version) < 0)
 		goto done;
-	if (r->status == 405 && buf_puts(out, "Allow: GET, HEAD, POST, DELETE\r\n") < 0)
+	if (r->status == 405 && PUT(out, "Allow: GET, HEAD, POST, DELETE\r\n") < 0)
 		goto done;
-	if (r->status == 429 && buf_puts(out, "Retry-After: 1\r\n") < 0)
+	if (r->status == 429 && PUT(out, "Retry-After: 1\r\n") < 0)
 		goto done;
 	if (put_persistence(out, r->persistence) < 0 || http_put_end(out) < 0)
 		goto done;
@@ -69,12 +74,12 @@ int answer_refusal(struct buf *out, const struct refusal *r)
 	int rc = -1;
 
 	buf_init(&text, 2048);
-	if (buf_puts(&text, "dockerproxy: ") < 0 || buf_put_slice(&text, r->message) < 0 ||
-		buf_putf(&text, " (%s", r->reason) < 0)
+	if (buf_reserve(&text, r->message.len + 256) == NULL || PUT(&text, "dockerproxy: ") < 0 || buf_put_slice(&text, r->message) < 0 ||
+		PUT(&text, " (") < 0 || buf_puts(&text, r->reason) < 0)
 		goto done;
-	if (r->at.len > 0 && (buf_puts(&text, " at ") < 0 || buf_put_slice(&text, r->at) < 0))
+	if (r->at.len > 0 && (PUT(&text, " at ") < 0 || buf_put_slice(&text, r->at) < 0))
 		goto done;
-	if (buf_puts(&text, ", request ") < 0 || buf_put_slice(&text, r->request_id) < 0 || buf_putc(&text, ')') < 0)
+	if (PUT(&text, ", request ") < 0 || buf_put_slice(&text, r->request_id) < 0 || buf_putc(&text, ')') < 0)
 		goto done;
 	rc = put_refusal(out, r, buf_slice(&text), slice_make(NULL, 0));
 done:
@@ -87,10 +92,18 @@ int answer_engine_error(struct buf *out, const struct refusal *r, struct slice a
 	return put_refusal(out, r, r->message, api_version);
 }
 
+static bool same_name(struct slice a, struct slice b)
+{
+	for (size_t i = 0; i < a.len; i++)
+		if (slice_lower(a.p[i]) != slice_lower(b.p[i]))
+			return false;
+	return true;
+}
+
 static bool may_pass(struct slice name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(passed_fields); i++)
-		if (slice_case_is(name, passed_fields[i]))
+		if (name.len == passed_fields[i].len && same_name(name, passed_fields[i]))
 			return true;
 	return false;
 }
@@ -102,9 +115,9 @@ static int put_framing(struct buf *out, const struct answer_head *a)
 	case ANSWER_LENGTH:
 		if (!a->show_length)
 			return 0;
-		return buf_puts(out, "Content-Length: ") < 0 || buf_put_u64(out, a->length) < 0 || buf_puts(out, "\r\n") < 0 ? -1 : 0;
+		return PUT(out, "Content-Length: ") < 0 || buf_put_u64(out, a->length) < 0 || PUT(out, "\r\n") < 0 ? -1 : 0;
 	case ANSWER_CHUNKED:
-		return buf_puts(out, "Transfer-Encoding: chunked\r\n");
+		return PUT(out, "Transfer-Encoding: chunked\r\n");
 	case ANSWER_EOF:
 		return 0;
 	}
@@ -119,11 +132,11 @@ int answer_passed_head(struct buf *out, const struct http_head *engine, const ch
 		struct slice name = http_span(bytes, engine->fields[i].name);
 
 		/* Name and value were read strictly: no byte in them can end the line. */
-		if (may_pass(name) && (buf_put_slice(out, name) < 0 || buf_puts(out, ": ") < 0 ||
-			buf_put_slice(out, http_span(bytes, engine->fields[i].value)) < 0 || buf_puts(out, "\r\n") < 0))
+		if (may_pass(name) && (buf_put_slice(out, name) < 0 || PUT(out, ": ") < 0 ||
+			buf_put_slice(out, http_span(bytes, engine->fields[i].value)) < 0 || PUT(out, "\r\n") < 0))
 			return -1;
 	}
-	if (buf_puts(out, "X-Request-Id: ") < 0 || buf_put_slice(out, a->request_id) < 0 || buf_puts(out, "\r\n") < 0)
+	if (PUT(out, "X-Request-Id: ") < 0 || buf_put_slice(out, a->request_id) < 0 || PUT(out, "\r\n") < 0)
 		return -1;
 	if (put_framing(out, a) < 0 || put_persistence(out, a->persistence) < 0)
 		return -1;

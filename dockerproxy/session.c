@@ -180,12 +180,12 @@ static void write_record(struct session *s, const char *event, int64_t duration_
 	const struct request *r = s->request;
 	const struct endpoint_info *row = request_endpoint(r);
 	const char *in = buf_slice(&s->client.in).p;
-	char peer[PEER_TEXT_MAX];
 
-	peer_format(&s->peer, peer, sizeof(peer));
+	if (audit_fd(a) < 0)
+		return;
 	audit_begin(a, event);
 	audit_str(a, "request", request_id(r));
-	audit_cstr(a, "peer", peer);
+	audit_cstr(a, "peer", s->peer_text);
 	audit_str(a, "method", r->head.method_text.len > 0 ? http_span(in, r->head.method_text) : slice_make("", 0));
 	audit_cstr(a, "endpoint", row != NULL ? row->id : NULL);
 	audit_str(a, "target", r->head.target.len > 0 ? http_span(in, r->head.target) : slice_make("", 0));
@@ -470,6 +470,27 @@ static bool read_head(struct session *s)
 	return true;
 }
 
+/* The verdict on the head, and on the body; what they need besides the request's own room is the loop's. */
+static enum decision ask_head(struct session *s, const struct verdict_request *judged, unsigned minor)
+{
+	enum decision d;
+
+	verdict_borrow(&s->request->verdict, &s->env->tools);
+	d = verdict_head(&s->request->verdict, s->listen->policy, judged, minor);
+	verdict_give_back(&s->request->verdict, &s->env->tools);
+	return d;
+}
+
+static enum decision ask_body(struct session *s, struct slice body)
+{
+	enum decision d;
+
+	verdict_borrow(&s->request->verdict, &s->env->tools);
+	d = verdict_body(&s->request->verdict, s->listen->policy, body);
+	verdict_give_back(&s->request->verdict, &s->env->tools);
+	return d;
+}
+
 /* The API version for a request that names none: the policy's, or the engine's own minimum where that is higher. */
 static unsigned default_minor(const struct session *s)
 {
@@ -505,7 +526,7 @@ static bool judge_head(struct session *s)
 		session_refuse(s, SESSION_REASON_RATE_LIMIT, NULL);
 		return true;
 	}
-	switch (verdict_head(&r->verdict, s->listen->policy, &judged, default_minor(s))) {
+	switch (ask_head(s, &judged, default_minor(s))) {
 	case DECISION_DENY:
 		if (!warn_instead(s)) {
 			refuse_by_verdict(s);
@@ -622,7 +643,7 @@ static bool judge_body(struct session *s)
 	struct request *r = s->request;
 	struct slice body = request_body(r, buf_slice(&s->client.in));
 
-	if (r->decision != METRICS_WOULD_DENY && verdict_body(&r->verdict, s->listen->policy, body) == DECISION_DENY &&
+	if (r->decision != METRICS_WOULD_DENY && ask_body(s, body) == DECISION_DENY &&
 		!warn_instead(s)) {
 		refuse_by_verdict(s);
 		return true;
@@ -822,6 +843,7 @@ struct session *session_new(struct session_env *env, const struct proxy_listen *
 {
 	struct metrics_counters *m = metrics_counters(env->metrics, env->slot);
 	struct peer_entry *entry = peers_enter(env->peers, peer, clock_us());
+	char text[PEER_TEXT_MAX];
 	struct session *s;
 
 	if (entry == NULL) {
@@ -836,7 +858,8 @@ struct session *session_new(struct session_env *env, const struct proxy_listen *
 	}
 	s->env = env;
 	s->listen = listen;
-	s->peer = *peer;
+	peer_format(peer, text, sizeof(text));
+	s->peer_text = strdup(text);
 	s->peer_entry = entry;
 	s->state = SESSION_IDLE;
 	s->timer_us = INT64_MAX;
@@ -859,6 +882,7 @@ static void on_reap(evutil_socket_t fd, short what, void *arg)
 		struct session *s = TAILQ_FIRST(&env->dead);
 
 		TAILQ_REMOVE(&env->dead, s, link);
+		free(s->peer_text);
 		free(s);
 	}
 }
@@ -873,6 +897,7 @@ int session_env_init(struct session_env *env)
 	event_assign(&env->reaper, env->base, -1, 0, on_reap, env);
 	request_store_init(&env->requests);
 	batch_clear(&env->batch);
+	env->tools = (struct verdict_tools){ NULL, NULL };
 	buf_init(&env->scratch, HTTP_MAX_HEAD * 2);
 	env->doc = json_doc_new();
 	return env->doc != NULL ? 0 : -1;
@@ -889,6 +914,7 @@ void session_env_release(struct session_env *env)
 	request_store_release(&env->requests);
 	buf_release(&env->scratch);
 	json_doc_free(env->doc);
+	verdict_tools_release(&env->tools);
 }
 
 void session_drain(struct session_env *env)

@@ -63,6 +63,7 @@ struct session_env {
 	struct batch batch;
 	struct buf scratch; /* heads and refusals on their way into the batch */
 	struct json_doc *doc;
+	struct verdict_tools tools;
 };
 
 enum session_state {
@@ -86,7 +87,7 @@ struct session {
 	TAILQ_ENTRY(session) link;
 	struct session_env *env;
 	const struct proxy_listen *listen;
-	struct peer peer;
+	char *peer_text; /* for the log; NULL: no memory for it */
 	struct peer_entry *peer_entry;
 	struct client client;
 	enum session_state state;

@@ -28,6 +28,7 @@ static const struct {
 };
 
 struct verdict_work {
+	struct target parsed;
 	struct schema_run *run;
 	struct schema_failure failure;
 	struct endpoint_match match;
@@ -78,6 +79,31 @@ void verdict_release(struct verdict *v)
 	buf_release(&v->body);
 	buf_release(&v->scratch);
 	verdict_init(v);
+}
+
+void verdict_borrow(struct verdict *v, struct verdict_tools *tools)
+{
+	v->doc = tools->doc;
+	v->work = tools->work;
+	if (v->work != NULL)
+		schema_run_reset(v->work->run);
+	*tools = (struct verdict_tools){ NULL, NULL };
+}
+
+void verdict_give_back(struct verdict *v, struct verdict_tools *tools)
+{
+	*tools = (struct verdict_tools){ v->doc, v->work };
+	v->doc = NULL;
+	v->work = NULL;
+}
+
+void verdict_tools_release(struct verdict_tools *tools)
+{
+	struct verdict v;
+
+	verdict_init(&v);
+	verdict_borrow(&v, tools);
+	verdict_release(&v);
 }
 
 static bool ready(struct verdict *v)
@@ -257,12 +283,12 @@ static enum decision ask_method(struct question *q)
 
 static enum decision ask_target(struct question *q)
 {
-	enum target_fault fault = target_parse(&q->v->parsed, q->req->target);
+	enum target_fault fault = target_parse(&q->v->work->parsed, q->req->target);
 
 	if (fault != TARGET_OK)
 		return deny(q->v, target_fault_id(fault), 400, target_fault_at(fault), target_fault_text(fault));
-	q->segments = q->v->parsed.segments;
-	q->n_segments = q->v->parsed.nsegments;
+	q->segments = q->v->work->parsed.segments;
+	q->n_segments = q->v->work->parsed.nsegments;
 	return DECISION_ALLOW;
 }
 
@@ -309,7 +335,7 @@ static enum decision ask_endpoint(struct question *q)
 static bool decode_param(struct verdict *v, const struct endpoint_segment *s, struct slice *value)
 {
 	if (s->type == SEGMENT_PARAM_REST)
-		return target_decode(&v->parsed, *value, "/:@", value);
+		return target_decode(&v->work->parsed, *value, "/:@", value);
 	return value->len == 0 || memchr(value->p, '%', value->len) == NULL;
 }
 
@@ -385,9 +411,9 @@ static void query_tree(struct verdict *v)
 
 	memset(&v->work->query, 0, sizeof(v->work->query));
 	v->work->query.type = JSON_OBJECT;
-	v->work->query.count = v->parsed.nparams;
-	for (unsigned i = 0; i < v->parsed.nparams; i++) {
-		const struct target_param *param = &v->parsed.params[i];
+	v->work->query.count = v->work->parsed.nparams;
+	for (unsigned i = 0; i < v->work->parsed.nparams; i++) {
+		const struct target_param *param = &v->work->parsed.params[i];
 		const struct schema_property *known = schema_property(v->endpoint->query, param->name);
 		struct json_node *n = &v->work->params[i];
 

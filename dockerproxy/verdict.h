@@ -64,15 +64,26 @@ struct verdict {
 		object[VERDICT_OBJECT_MAX]; /* the container, exec, volume, network or image that the path or query names; "" */
 
 	/* scratch, reused from request to request */
-	struct target parsed;
-	struct json_doc *doc;
 	struct buf scratch;
+	struct json_doc *doc;
+	struct verdict_work *work;
+};
+
+/*
+ * The large part of that scratch is needed only while one of the two functions runs: many verdicts can share one set, each
+ * borrowing it for the call. All NULL at first; what is missing is made on the way.
+ */
+struct verdict_tools {
+	struct json_doc *doc;
 	struct verdict_work *work;
 };
 
 void verdict_init(struct verdict *v);
 void verdict_reset(struct verdict *v); /* for the next request; keeps memory */
 void verdict_release(struct verdict *v);
+void verdict_borrow(struct verdict *v, struct verdict_tools *tools);
+void verdict_give_back(struct verdict *v, struct verdict_tools *tools);
+void verdict_tools_release(struct verdict_tools *tools);
 
 /* The request that was allowed may need a question to the engine first. Writes it as one sentence; false: none. */
 bool verdict_open_question(const struct verdict *v, const struct policy *p, struct buf *out);

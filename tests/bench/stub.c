@@ -52,8 +52,7 @@ static struct answer answers[] = {
 	{ .start = "" },
 };
 
-static const char upgrade[] = "HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.docker.raw-stream\r\nConnection: Upgrade\r\n"
-			      "Upgrade: tcp\r\n\r\n";
+static const char raw_stream[] = "HTTP/1.1 200 OK\r\nContent-Type: application/vnd.docker.raw-stream\r\n\r\n";
 
 static void set_answer(struct answer *a, const char *status, const char *body, bool head_only)
 {
@@ -131,7 +130,7 @@ static bool reply(int epoll, int fd)
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLOUT, .data.fd = fd };
 
 	if (c->have > sizeof(start) && memcmp(c->in, start, sizeof(start) - 1) == 0) {
-		if (send(fd, upgrade, sizeof(upgrade) - 1, MSG_NOSIGNAL) < 0)
+		if (send(fd, raw_stream, sizeof(raw_stream) - 1, MSG_NOSIGNAL) < 0)
 			drop(epoll, fd);
 		c->tunnel = true;
 		c->tunnel_left = tunnel_bytes;

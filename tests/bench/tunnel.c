@@ -1,5 +1,6 @@
 /*
- * Opens an exec tunnel and reads it to its end: how many bytes a second come through?
+ * Opens an exec tunnel and reads it to its end: how many bytes a second come through? Without Upgrade, which HAProxy takes out
+ * of a request that has a body.
  *
  *     tunnel unix:PATH | PORT
  */
@@ -43,7 +44,7 @@ static double now(void)
 int main(int argc, char **argv)
 {
 	static const char request[] = "POST /v1.41/exec/" EXEC_ID "/start HTTP/1.1\r\nHost: d\r\nContent-Type: application/json\r\n"
-				      "Connection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 28\r\n\r\n{\"Detach\":false,\"Tty\":false}";
+				      "Content-Length: 28\r\n\r\n{\"Detach\":false,\"Tty\":false}";
 	unsigned long long total = 0;
 	double began;
 	ssize_t n;
@@ -55,7 +56,7 @@ int main(int argc, char **argv)
 	}
 	began = now();
 	n = recv(fd, buffer, 12, MSG_PEEK | MSG_WAITALL);
-	if (n != 12 || memcmp(buffer, "HTTP/1.1 101", 12) != 0) {
+	if (n != 12 || memcmp(buffer, "HTTP/1.1 200", 12) != 0) {
 		fprintf(stderr, "tunnel: no tunnel: %.*s\n", n > 0 ? (int)n : 0, buffer);
 		return 1;
 	}
