@@ -31,6 +31,7 @@ class Proxy:
             "audit": {"path": self.audit},
             "timeouts": {"drain": "1s"} | settings.get("timeouts", {}),
             "limits": settings.get("limits", {}),
+            "mode": settings.get("mode", "enforce"),
         }
         path = os.path.join(directory, "dockerproxy.json")
         with open(path, "w", encoding="utf-8") as f:
