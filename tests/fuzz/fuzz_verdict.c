@@ -47,12 +47,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct slice in = slice_make((const char *)data, size);
 	const char *space = memchr(in.p, ' ', in.len);
 	const char *line = memchr(in.p, '\n', in.len);
-	struct verdict v, again;
+	static struct verdict v, again; /* used again and again, as a connection does */
+	static bool ready;
 
+	if (!ready) {
+		verdict_init(&v);
+		verdict_init(&again);
+		ready = true;
+	}
 	if (space == NULL || line == NULL || space > line)
 		return 0;
-	verdict_init(&v);
-	verdict_init(&again);
 	if (judge(&v, slice_make(in.p, (size_t)(space - in.p)), slice_make(space + 1, (size_t)(line - space - 1)),
 			slice_skip(in, (size_t)(line - in.p) + 1)) != DECISION_ALLOW) {
 		check_refusal(&v);
@@ -62,7 +66,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		FUZZ_CHECK(buf_len(&again.body) <= buf_len(&v.body));
 		FUZZ_CHECK(strcmp(v.object, again.object) == 0);
 	}
-	verdict_release(&v);
-	verdict_release(&again);
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* The cases of tests/cases/policy-*.json against the policy they name: the verdict, and the field that it names. */
+/* The cases of tests/cases/policy-*.json and preset-*.json against their policies: the verdict, and the field it names. */
 #include "unit.h"
 
 #include <stdio.h>
@@ -228,32 +228,63 @@ static bool run_case(const struct policy *p, const struct json_node *n, const st
 	return ok;
 }
 
-static void run_file(const struct policy *p, const char *name)
+struct case_file {
+	struct file text;
+	struct json_doc *doc;
+	const struct json_node *root;
+	const struct json_node *list;
+};
+
+static void open_cases(struct case_file *f, const char *name)
 {
 	char path[512];
-	struct file f = read_whole(source_path(path, sizeof(path), name));
-	struct json_doc *doc = json_doc_new();
-	const struct json_node *root, *list;
 	enum json_fault fault;
-	unsigned cases = 0, differ = 0;
 	size_t offset;
 
-	CU_ASSERT_FATAL(f.data != NULL && doc != NULL);
-	root = json_parse(doc, slice_make(f.data, f.size), JSON_COMMENTS, &fault, &offset);
-	if (root == NULL)
+	f->text = read_whole(source_path(path, sizeof(path), name));
+	f->doc = json_doc_new();
+	CU_ASSERT_FATAL(f->text.data != NULL && f->doc != NULL);
+	f->root = json_parse(f->doc, slice_make(f->text.data, f->text.size), JSON_COMMENTS, &fault, &offset);
+	if (f->root == NULL)
 		printf("  %s: %s at %zu\n", path, json_fault_text(fault), offset);
-	list = root != NULL && root->type == JSON_OBJECT ? json_get(root, "cases") : root;
-	CU_ASSERT_FATAL(list != NULL && list->type == JSON_ARRAY);
-	for (const struct json_node *n = list->child; n != NULL; n = n->next, cases++)
-		differ += !run_case(p, n, json_get(root, "create"));
+	f->list = f->root != NULL && f->root->type == JSON_OBJECT ? json_get(f->root, "cases") : f->root;
+	CU_ASSERT_FATAL(f->list != NULL && f->list->type == JSON_ARRAY);
+}
+
+static void close_cases(struct case_file *f)
+{
+	json_doc_free(f->doc);
+	free(f->text.data);
+}
+
+static bool is_listed(const struct json_node *list, const struct json_node *n)
+{
+	struct slice id = slice_make("", 0);
+
+	json_get_string(n, "id", &id);
+	for (const struct json_node *e = list == NULL ? NULL : list->child; e != NULL; e = e->next)
+		if (e->type == JSON_STRING && slice_eq(e->text, id))
+			return true;
+	return false;
+}
+
+/* Runs the file's cases but those whose ids are in `except`. */
+static void run_file(const struct policy *p, const char *name, const struct json_node *except)
+{
+	unsigned cases = 0, differ = 0;
+	struct case_file f;
+
+	open_cases(&f, name);
+	for (const struct json_node *n = f.list->child; n != NULL; n = n->next, cases++)
+		if (!is_listed(except, n))
+			differ += !run_case(p, n, json_get(f.root, "create"));
 	printf("  %s: %u cases, %u differ ", name, cases, differ);
 	CU_ASSERT(cases > 0);
 	CU_ASSERT_EQUAL(differ, 0);
-	json_doc_free(doc);
-	free(f.data);
+	close_cases(&f);
 }
 
-static void builtin_policy(void)
+static void sandbox(void)
 {
 	struct err err = ERR_INIT;
 	struct policy *p = policy_builtin(&err);
@@ -261,13 +292,56 @@ static void builtin_policy(void)
 	if (p == NULL)
 		printf("  %s\n", err.text);
 	CU_ASSERT_FATAL(p != NULL);
-	run_file(p, "tests/cases/policy-cases.json");
-	run_file(p, "tests/cases/policy-own.json");
+	run_file(p, "tests/cases/policy-cases.json", NULL);
+	run_file(p, "tests/cases/policy-own.json", NULL);
 	policy_free(p);
 }
 
+/* A preset against its own cases, and against those of the policy that it widens, but for what it says to differ in. */
+static void preset(const char *name)
+{
+	char path[512], policy_path[256], cases_path[256];
+	struct err err = ERR_INIT;
+	struct case_file f;
+	struct policy *p;
+
+	snprintf(policy_path, sizeof(policy_path), "conf/policies/%s.json", name);
+	snprintf(cases_path, sizeof(cases_path), "tests/cases/preset-%s.json", name);
+	p = policy_load_file(source_path(path, sizeof(path), policy_path), &err);
+	if (p == NULL)
+		printf("  %s\n", err.text);
+	CU_ASSERT_FATAL(p != NULL);
+	run_file(p, cases_path, NULL);
+	open_cases(&f, cases_path);
+	for (const struct json_node *also = json_get(f.root, "also") == NULL ? NULL : json_get(f.root, "also")->child;
+		 also != NULL; also = also->next) {
+		snprintf(path, sizeof(path), "%.*s", SLICE_ARG(also->text));
+		run_file(p, path, json_get(f.root, "except"));
+	}
+	close_cases(&f);
+	policy_free(p);
+}
+
+#define PRESET(function, name) \
+	static void function(void) \
+	{ \
+		preset(name); \
+	}
+PRESET(read_only, "read-only")
+PRESET(traefik, "traefik")
+PRESET(portainer, "portainer")
+PRESET(watchtower, "watchtower")
+PRESET(ci_runner, "ci-runner")
+PRESET(sandbox_cli, "sandbox-cli")
+
 static const struct unit_test tests[] = {
-	{ "sandbox", builtin_policy },
+	{ "sandbox", sandbox },
+	{ "read-only", read_only },
+	{ "traefik", traefik },
+	{ "portainer", portainer },
+	{ "watchtower", watchtower },
+	{ "ci-runner", ci_runner },
+	{ "sandbox-cli", sandbox_cli },
 };
 
 UNIT_MAIN("policy cases", tests)
