@@ -3,8 +3,12 @@
     port 7      echo, with half-close            port 9     closes by reset after the first bytes
     port 21     speaks first ("220 hello")       port 80    HTTP by path, below; port 8080 the same
     port 443    TLS echo (cert.pem, key.pem)
+
+11.22.33.80 serves the files of the directory www on ports 80 and 443 instead.
 """
 
+import functools
+import http.server
 import os
 import socket
 import socketserver
@@ -17,6 +21,13 @@ class Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     daemon_threads = True
     request_queue_size = 1024
+
+    def server_bind(self):
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # one address beside all of them
+        super().server_bind()
+
+    def handle_error(self, request, address):
+        pass  # a client that goes away in the middle is what many tests are about
 
 
 class Server6(Server):
@@ -220,6 +231,32 @@ def tls(context):
     return serve
 
 
+class Files(http.server.SimpleHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *words):
+        pass
+
+
+class FileServer(Server):
+    """The certificate is shown by the thread of the connection, so that a slow client stops nobody."""
+
+    context = None
+
+    def finish_request(self, request, address):
+        if self.context is not None:
+            request = self.context.wrap_socket(request, server_side=True)
+        super().finish_request(request, address)
+
+
+def serve_files(directory, context):
+    handler = functools.partial(Files, directory=os.path.join(directory, "www"))
+    for port, own in ((80, None), (443, context)):
+        server = FileServer(("11.22.33.80", port), handler)
+        server.context = own
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+
+
 def start(directory):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(os.path.join(directory, "cert.pem"), os.path.join(directory, "key.pem"))
@@ -228,3 +265,4 @@ def start(directory):
     for port, serve in services.items():
         for server in (Server(("0.0.0.0", port), handler_of(serve)), Server6(("::", port), handler_of(serve))):
             threading.Thread(target=server.serve_forever, daemon=True).start()
+    serve_files(directory, context)

@@ -11,6 +11,8 @@ from base import PUBLIC
 from dns import Zone
 from proxy import free_port, run, wait_for
 
+TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+
 
 def get(port, path):
     with socket.create_connection(("127.0.0.1", port), timeout=10) as s:
@@ -61,10 +63,18 @@ class Configuration(base.Case):
         for says in ("*.allowed.test: the name itself", "DNS over HTTPS", "rent names", "exempt from the address check"):
             self.assertIn(says, e.text())
 
-    def test_help_names_every_setting(self):
-        text = run("--help").stdout
-        for name in ("ALLOW_HOSTS", "TCP_TARGETS", "REQUIRE_SNI", "LIMITS_CONNECTIONS", "TIMEOUT_IDLE", "--probe"):
-            self.assertIn(name, text)
+    def test_manual_and_example_agree_with_the_table(self):
+        settings = [line.split() for line in run("--help").stdout.split("settings", 1)[1].splitlines()[1::2]]
+        with open(os.path.join(TOP, "egressd", "egressd.conf.5"), encoding="utf-8") as f:
+            manual = f.read()
+        self.assertGreater(len(settings), 30)
+        for key, variable, *default in settings:
+            self.assertIn(f".It Li {key} Pq Ev {variable}\n", manual)
+            if default != ["-"] and default:
+                entry = manual.split(f".It Li {key} Pq", 1)[1].split("\n.It", 1)[0]
+                self.assertIn(f".Li {default[0]} .", entry)
+        self.assertEqual(manual.count("\n.It Li "), len(settings))
+        self.assertEqual(run("--config", os.path.join(TOP, "conf", "egressd.conf.json"), "--check").returncode, 0)
 
     def test_probe(self):
         e = self.start({"ALLOW_HOSTS": ""})
