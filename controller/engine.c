@@ -205,8 +205,8 @@ static void say_refusal(struct engine_call *call, struct engine_reply *reply, lo
 	text[n] = '\0';
 	if (call->refused)
 		err_set(&reply->err, status == 403 || status == 405 ? EACCES : code_of_status(status), "%s", text);
-	else if (!call->has_version)
-		err_set(&reply->err, EAGAIN, "%s %s: status %ld, and not from the engine (no Api-Version): %s", call->method,
+	else if (reply->status == 0)
+		err_set(&reply->err, EAGAIN, "%s %s: status %ld, and not as the engine answers: %s", call->method,
 			call->path, status, text);
 	else
 		err_set(&reply->err, code_of_status(status), "%s %s: %s", call->method, call->path, text);
@@ -353,6 +353,8 @@ static void start_call(struct engine_call *call)
 		curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
 	if (strcmp(call->method, "POST") == 0) {
 		curl_easy_setopt(easy, CURLOPT_POST, 1L);
+		/* libcurl sends again what dies on a kept-alive connection; a request that makes something goes out once. */
+		curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
 		curl_easy_setopt(easy, CURLOPT_POSTFIELDS, call->body != NULL ? call->body : "");
 		curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, (long)(call->body != NULL ? strlen(call->body) : 0));
 		add_header(call, call->body != NULL ? "Content-Type: application/json" : "Content-Type:");

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/queue.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "controller/clock.h"
 #include "controller/demux.h"
@@ -63,6 +64,8 @@ struct exec_op {
 	bool input, input_closed;
 	bool want_kill, kill_sent, killed;
 	char *own_mark; /* "tag/id" */
+	time_t began; /* wall clock, to compare with the container's start */
+	int leader_code; /* of a script that was killed itself */
 	/* files */
 	struct file_events file_events;
 	struct file_request file;
@@ -473,6 +476,32 @@ static void on_data(unsigned stream, struct slice data, void *arg)
 
 /* --- the end of the stream --------------------------------------------------------------------------------------- */
 
+/*
+ * The script itself was killed, as by `kill -9 -1`: the engine knows by which signal, unless the whole sandbox stopped.
+ */
+static void on_leader_killed(const struct engine_reply *reply, void *arg)
+{
+	struct exec_op *op = arg;
+	const struct json_node *state = json_get(reply->json, "State");
+	struct exec_outcome o = { .end = EXEC_SIGNALED, .exit_code = op->leader_code, .signal = op->leader_code - 128,
+		.oom = EXEC_UNKNOWN, .duration_us = duration(op) };
+	struct slice status, started;
+
+	op->call = NULL;
+	if (reply->status == 200 && json_get_string(state, "Status", &status) && slice_is(status, "running") &&
+		json_get_string(state, "StartedAt", &started) && started_before(started, op->began))
+		command_over(op, &o);
+	else
+		op_lost(op, "the sandbox stopped while the command ran");
+}
+
+static void ask_container(struct exec_op *op)
+{
+	auto_free char *path = mem_printf("/containers/%s/json", op->backend->container);
+
+	op->call = engine_call(op->backend->engine, "GET", path, NULL, REQUEST_MS, on_leader_killed, op);
+}
+
 static void on_exit_code(const struct engine_reply *reply, void *arg)
 {
 	struct exec_op *op = arg;
@@ -494,6 +523,11 @@ static void on_exit_code(const struct engine_reply *reply, void *arg)
 	}
 	if (op->kind == OP_TTY && op->in_last_line) {
 		op_start_failed(op, EINVAL, "the working directory cannot be entered");
+		return;
+	}
+	if (op->kind == OP_COMMAND && known && code > 128 && code <= 128 + 64) {
+		op->leader_code = (int)code;
+		ask_container(op);
 		return;
 	}
 	if (op->kind != OP_TTY || !known) {
@@ -627,6 +661,7 @@ static struct exec_op *op_new(struct engine_backend *b, enum op_kind kind, void 
 		abort();
 	op->backend = b;
 	op->kind = kind;
+	op->began = time(NULL);
 	op->arg = arg;
 	mark_init(&op->out_mark, random);
 	mark_init(&op->err_mark, random);

@@ -107,6 +107,18 @@ struct slice after_last_mark(struct slice text, const char *nonce)
 	}
 }
 
+bool started_before(struct slice stamp, time_t when)
+{
+	char text[20];
+	struct tm tm = { .tm_isdst = 0 };
+
+	if (stamp.len < 20)
+		return false;
+	memcpy(text, stamp.p, 19);
+	text[19] = '\0';
+	return strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) != NULL && timegm(&tm) <= when;
+}
+
 int errno_of_text(struct slice s)
 {
 	while (s.len > 0 && (s.p[s.len - 1] == '\n' || s.p[s.len - 1] == ' '))

@@ -7,6 +7,8 @@
 #ifndef CONTROLLER_ENGINE_EXEC_PARSE_H
 #define CONTROLLER_ENGINE_EXEC_PARSE_H
 
+#include <time.h>
+
 #include "controller/exec_backend.h"
 
 /* The errno for an engine's text in place of a process. */
@@ -29,6 +31,9 @@ bool stat_entry_parse(struct slice s, struct file_info *info);
 
 /* One entry of a listing: attributes NUL name NUL target NUL. The bytes used, 0 when it is not complete. */
 size_t list_entry_parse(struct slice s, struct slice *name, struct file_info *info);
+
+/* Is an engine's time stamp (RFC 3339, UTC) not after `when`? False also when it is not understood. */
+bool started_before(struct slice stamp, time_t when);
 
 /* The errno whose text this is in the C locale; EIO when none. */
 int errno_of_text(struct slice s);

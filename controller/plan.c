@@ -101,6 +101,14 @@ static void add_action(struct plan *p, unsigned stage, enum step_id id, enum exp
 	add(p, stage, id, expect, "POST", mem_printf("/containers/%s%s/%s", name, suffix, action), NULL);
 }
 
+static void add_connect_egress(struct plan *p, unsigned stage, const struct spec *s, const struct config *c)
+{
+	auto_free char *name = mem_printf("%s-egress", s->name);
+
+	add(p, stage, STEP_CONNECT_EGRESS, EXPECT_ATTACHED, "POST", mem_printf("/networks/%s/connect", c->network),
+		document_attach(name));
+}
+
 /* The proxy with both legs; returns the first stage in which it may be started. */
 static unsigned add_egress(struct plan *p, unsigned stage, const struct spec *s, const struct config *c,
 	unsigned api_minor)
@@ -109,9 +117,7 @@ static unsigned add_egress(struct plan *p, unsigned stage, const struct spec *s,
 		document_egress(s, c, api_minor));
 	if (api_minor >= API_MULTI_ENDPOINT)
 		return stage + 1;
-	auto_free char *name = mem_printf("%s-egress", s->name);
-	add(p, stage + 1, STEP_CONNECT_EGRESS, EXPECT_ATTACHED, "POST", mem_printf("/networks/%s/connect", c->network),
-		document_attach(name));
+	add_connect_egress(p, stage + 1, s, c);
 	return stage + 2;
 }
 
@@ -205,16 +211,27 @@ static unsigned mend_egress(struct plan *p, unsigned stage, const struct spec *s
 	unsigned api_minor, const struct inventory *now)
 {
 	const struct container_info *e = &now->egress;
-	bool fits = (stopped(e->state) || e->state == CONTAINER_RUNNING || e->state == CONTAINER_PAUSED) &&
-		now->network[0] != '\0' && strcmp(e->internal_network, now->network) == 0 &&
-		now->shared_network[0] != '\0' && strcmp(e->shared_network, now->shared_network) == 0;
+	/* Made, and not started yet, by a rival or by one that died: it has no endpoints to compare. */
+	bool unfinished = e->state == CONTAINER_CREATED && now->network[0] != '\0';
+	bool fits = unfinished || ((e->state == CONTAINER_EXITED || e->state == CONTAINER_RUNNING ||
+		e->state == CONTAINER_PAUSED) && now->network[0] != '\0' &&
+		strcmp(e->internal_network, now->network) == 0 && now->shared_network[0] != '\0' &&
+		strcmp(e->shared_network, now->shared_network) == 0);
 
 	if (now->shared_network[0] == '\0')
 		add_shared_network(p, stage, c);
+	/* An absent one is not removed: a rival may be making it just now. */
+	if (!fits && e->state != CONTAINER_ABSENT)
+		add_remove(p, stage++, STEP_REMOVE_EGRESS, "containers", s->name, "-egress");
 	if (!fits) {
-		add_remove(p, stage, STEP_REMOVE_EGRESS, "containers", s->name, "-egress");
-		stage = add_egress(p, stage + 1, s, c, api_minor);
+		if (now->shared_network[0] == '\0' && e->state == CONTAINER_ABSENT)
+			stage++;
+		stage = add_egress(p, stage, s, c, api_minor);
 		tolerate_rival(p, STEP_CREATE_EGRESS);
+	}
+	if (unfinished && api_minor < API_MULTI_ENDPOINT) {
+		stage += now->shared_network[0] == '\0';
+		add_connect_egress(p, stage++, s, c);
 	}
 	if (fits && e->state == CONTAINER_PAUSED)
 		add_action(p, stage++, STEP_UNPAUSE_EGRESS, EXPECT_UNPAUSED, s->name, "-egress", "unpause");

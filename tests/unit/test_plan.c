@@ -175,12 +175,20 @@ static void test_resume(void)
 		{ "paused", CONTAINER_PAUSED, CONTAINER_PAUSED, "n1", "s1", "n1",
 			"0:POST /containers/cap-a-egress/unpause;1:POST /containers/cap-a/unpause;" },
 		{ "no proxy", CONTAINER_EXITED, CONTAINER_ABSENT, "n1", "s1", "n1",
+			"0:POST /containers/create?name=cap-a-egress;1:POST /networks/capybara-sandbox/connect;"
+			"2:POST /containers/cap-a-egress/start;3:POST /containers/cap-a/start;" },
+		{ "a proxy that is no good", CONTAINER_EXITED, CONTAINER_DEAD, "n1", "s1", "n1",
 			"0:DELETE /containers/cap-a-egress?force=1;1:POST /containers/create?name=cap-a-egress;"
+			"2:POST /networks/capybara-sandbox/connect;3:POST /containers/cap-a-egress/start;4:POST /containers/cap-a/start;" },
+		{ "a proxy in the making", CONTAINER_EXITED, CONTAINER_CREATED, "n1", "s1", "n1",
+			"0:POST /networks/capybara-sandbox/connect;1:POST /containers/cap-a-egress/start;2:POST /containers/cap-a/start;" },
+		{ "no shared network", CONTAINER_EXITED, CONTAINER_ABSENT, "n1", "", "n1",
+			"0:POST /networks/create;1:POST /containers/create?name=cap-a-egress;"
 			"2:POST /networks/capybara-sandbox/connect;3:POST /containers/cap-a-egress/start;4:POST /containers/cap-a/start;" },
 		{ "no network", CONTAINER_EXITED, CONTAINER_ABSENT, "", "s1", "n1",
 			"0:POST /networks/create;1:POST /networks/cap-a-net/disconnect;2:POST /networks/cap-a-net/connect;"
-			"3:DELETE /containers/cap-a-egress?force=1;4:POST /containers/create?name=cap-a-egress;"
-			"5:POST /networks/capybara-sandbox/connect;6:POST /containers/cap-a-egress/start;7:POST /containers/cap-a/start;" },
+			"3:POST /containers/create?name=cap-a-egress;4:POST /networks/capybara-sandbox/connect;"
+			"5:POST /containers/cap-a-egress/start;6:POST /containers/cap-a/start;" },
 		{ "another network", CONTAINER_EXITED, CONTAINER_EXITED, "n2", "s1", "n1",
 			"0:POST /networks/cap-a-net/disconnect;1:POST /networks/cap-a-net/connect;"
 			"2:DELETE /containers/cap-a-egress?force=1;3:POST /containers/create?name=cap-a-egress;"
