@@ -219,6 +219,7 @@ static bool accept_one(struct listener *l)
 	struct peer peer = { .is_unix = false };
 	socklen_t len = sizeof(peer.addr);
 	int on = 1;
+	static const int keep_idle = 60, keep_interval = 15, keep_count = 4;
 	int fd = accept4(l->fd, (struct sockaddr *)&peer.addr, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 	if (fd < 0) {
@@ -228,8 +229,14 @@ static bool accept_one(struct listener *l)
 		return errno == ECONNABORTED || errno == EINTR || errno == EPROTO;
 	}
 	peer.is_unix = peer.addr.ss_family == AF_UNIX;
-	if (!peer.is_unix)
+	if (!peer.is_unix) {
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+		/* A peer that vanished without a word is noticed after idle + count * interval seconds. */
+		setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+		setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &keep_idle, sizeof(keep_idle));
+		setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &keep_interval, sizeof(keep_interval));
+		setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &keep_count, sizeof(keep_count));
+	}
 	if (!peer_read(fd, &peer)) {
 		close(fd);
 		return true;
