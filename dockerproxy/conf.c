@@ -2,14 +2,13 @@
 #include "dockerproxy/conf.h"
 
 #include <errno.h>
-#include <grp.h>
-#include <pwd.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "dockerproxy/secure.h"
 #include "libgate/conf.h"
+#include "libgate/confine.h"
 #include "libgate/json.h"
 #include "libgate/log.h"
 
@@ -176,37 +175,25 @@ static int listen_mode(void *into, const struct json_node *n, struct err *err)
 	return 0;
 }
 
-/* A user or group by number or by name; the database is asked once, at start. */
+/* A user or group by number or by name. */
 static int parse_id(struct slice text, bool group, unsigned *out, struct err *err)
 {
-	uint64_t v = 0;
-	bool number = text.len > 0 && text.len <= 10;
 	char name[64];
+	uid_t uid;
+	gid_t gid;
 
-	for (size_t i = 0; number && i < text.len; i++) {
-		number = text.p[i] >= '0' && text.p[i] <= '9';
-		v = v * 10 + (uint64_t)(text.p[i] - '0');
-	}
-	if (number && v < UINT32_MAX) {
-		*out = (unsigned)v;
-		return 0;
-	}
-	if (text.len == 0 || text.len >= sizeof(name))
+	if (text.len == 0 || text.len >= sizeof(name) || memchr(text.p, 0, text.len) != NULL)
 		return err_set(err, EINVAL, "not a %s name", group ? "group" : "user");
 	memcpy(name, text.p, text.len);
 	name[text.len] = '\0';
 	if (group) {
-		struct group *g = getgrnam(name);
-
-		if (g == NULL)
-			return err_set(err, ENOENT, "no group \"%s\" on this machine", name);
-		*out = g->gr_gid;
+		if (confine_find_group(name, &gid, err) < 0)
+			return -1;
+		*out = gid;
 	} else {
-		struct passwd *p = getpwnam(name);
-
-		if (p == NULL)
-			return err_set(err, ENOENT, "no user \"%s\" on this machine", name);
-		*out = p->pw_uid;
+		if (confine_find_user(name, &uid, &gid, err) < 0)
+			return -1;
+		*out = uid;
 	}
 	return 0;
 }
