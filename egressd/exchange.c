@@ -286,6 +286,7 @@ static bool read_head(struct session *s)
 	how.chunked = x->chunked_down;
 	how.close = x->close_after;
 	http_body_init(&x->down, h->framing, h->content_length, UINT64_MAX);
+	x->down.lenient = true; /* origins are as they are; the client gets chunks of our own */
 	if (forward_response(&s->client.out, h, buf_head(in), &how) != 0) {
 		fail(s, REASON_INTERNAL);
 		return false;

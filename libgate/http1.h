@@ -175,6 +175,8 @@ struct http_body {
 	uint64_t total; /* decoded so far */
 	uint8_t state;
 	uint8_t digits;
+	bool lenient; /* set after http_body_init(): an origin's chunk extensions and trailers are read past, bounded */
+	uint16_t skipped; /* bytes read past so */
 	enum http_reason reason;
 };
 

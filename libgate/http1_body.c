@@ -3,18 +3,22 @@
 
 #include "libgate/http1_class.h"
 
+#define SKIP_MAX 8192 /* bytes of extensions and trailers of one lenient body */
 #define CHUNK_DIGITS 15 /* below 2^60: adding to a total cannot overflow */
 
 enum body_state {
 	BODY_LENGTH, /* left bytes of a known length */
 	BODY_EOF,
 	BODY_SIZE, /* digits of a chunk size */
+	BODY_EXTENSION, /* lenient: up to the end of the size's line */
 	BODY_SIZE_LF,
 	BODY_CHUNK, /* left bytes of a chunk */
 	BODY_CHUNK_CR,
 	BODY_CHUNK_LF,
 	BODY_LAST_CR, /* after the last chunk: the empty line, as there are no trailers */
 	BODY_LAST_LF,
+	BODY_TRAILER, /* lenient: a field line up to its end */
+	BODY_TRAILER_LF,
 	BODY_END,
 	BODY_REFUSED,
 };
@@ -59,6 +63,25 @@ static enum http_reason after_size(char c)
 	return c == ';' ? HTTP_REASON_CHUNK_EXTENSION : c == '\n' ? HTTP_REASON_BARE_LF : HTTP_REASON_CHUNK_SIZE;
 }
 
+/* The line of a chunk size ends. */
+static enum http_result size_known(struct http_body *b)
+{
+	if (b->left > b->max - b->total)
+		return bad(b, HTTP_REASON_BODY_SIZE);
+	b->state = BODY_SIZE_LF;
+	return HTTP_MORE;
+}
+
+/* A byte of what is read past; strict in all but being there. */
+static enum http_result skip_byte(struct http_body *b, char c, enum http_reason too_much)
+{
+	if (c == '\n')
+		return bad(b, HTTP_REASON_BARE_LF);
+	if (!http_is(c, HTTP_C_TEXT))
+		return bad(b, HTTP_REASON_CONTROL);
+	return ++b->skipped > SKIP_MAX ? bad(b, too_much) : HTTP_MORE;
+}
+
 /* One byte of chunk framing. HTTP_MORE: taken. */
 static enum http_result framing_byte(struct http_body *b, char c)
 {
@@ -71,12 +94,16 @@ static enum http_result framing_byte(struct http_body *b, char c)
 			b->left = b->left << 4 | hex_value(c);
 			return HTTP_MORE;
 		}
-		if (c != '\r' || b->digits == 0)
-			return bad(b, b->digits > 0 ? after_size(c) : HTTP_REASON_CHUNK_SIZE);
-		if (b->left > b->max - b->total)
-			return bad(b, HTTP_REASON_BODY_SIZE);
-		b->state = BODY_SIZE_LF;
+		if (b->digits == 0)
+			return bad(b, HTTP_REASON_CHUNK_SIZE);
+		if (c == '\r')
+			return size_known(b);
+		if (!b->lenient || (c != ';' && c != ' ' && c != '\t'))
+			return bad(b, after_size(c));
+		b->state = BODY_EXTENSION;
 		return HTTP_MORE;
+	case BODY_EXTENSION:
+		return c == '\r' ? size_known(b) : skip_byte(b, c, HTTP_REASON_CHUNK_EXTENSION);
 	case BODY_SIZE_LF:
 		if (c != '\n')
 			return bad(b, HTTP_REASON_BARE_CR);
@@ -94,9 +121,23 @@ static enum http_result framing_byte(struct http_body *b, char c)
 		b->state = BODY_SIZE;
 		return HTTP_MORE;
 	case BODY_LAST_CR:
+		if (b->lenient && http_is(c, HTTP_C_TOKEN)) {
+			b->state = BODY_TRAILER;
+			return skip_byte(b, c, HTTP_REASON_TRAILER);
+		}
 		if (c != '\r')
 			return bad(b, c == '\n' ? HTTP_REASON_BARE_LF : HTTP_REASON_TRAILER);
 		b->state = BODY_LAST_LF;
+		return HTTP_MORE;
+	case BODY_TRAILER:
+		if (c != '\r')
+			return skip_byte(b, c, HTTP_REASON_TRAILER);
+		b->state = BODY_TRAILER_LF;
+		return HTTP_MORE;
+	case BODY_TRAILER_LF:
+		if (c != '\n')
+			return bad(b, HTTP_REASON_BARE_CR);
+		b->state = BODY_LAST_CR;
 		return HTTP_MORE;
 	case BODY_LAST_LF:
 		if (c != '\n')
@@ -158,11 +199,14 @@ enum http_result http_body_read(struct http_body *b, const char *p, size_t len, 
 		case BODY_REFUSED:
 			return HTTP_BAD;
 		case BODY_SIZE:
+		case BODY_EXTENSION:
 		case BODY_SIZE_LF:
 		case BODY_CHUNK_CR:
 		case BODY_CHUNK_LF:
 		case BODY_LAST_CR:
 		case BODY_LAST_LF:
+		case BODY_TRAILER:
+		case BODY_TRAILER_LF:
 			if (at == len) {
 				*used = at;
 				return HTTP_MORE;

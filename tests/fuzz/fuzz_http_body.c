@@ -1,5 +1,5 @@
 /*
- * Bodies. Input: framing, length or limit (two bytes), then the bytes.
+ * Bodies. Input: framing and leniency, length or limit (two bytes), then the bytes.
  * Properties: the outcome and the decoded bytes do not depend on where the input is cut; a limit is never passed; each
  * decoded run lies within the input.
  */
@@ -18,13 +18,14 @@ struct outcome {
 };
 
 static void feed(struct outcome *o, enum http_framing framing, uint64_t length, uint64_t max, const char *p, size_t size,
-	size_t step)
+	size_t step, bool lenient)
 {
 	struct http_body b;
 	size_t here = 0;
 
 	buf_init(&o->body, 1 << 20);
 	http_body_init(&b, framing, length, max);
+	b.lenient = lenient;
 	o->used = 0;
 	do {
 		size_t given = size - o->used < step ? size - o->used : step;
@@ -59,11 +60,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint64_t number = (uint64_t)(data[1] << 8 | data[2]);
 	uint64_t max = (data[0] & 4) != 0 ? number : UINT64_MAX;
 	const char *p = (const char *)data + 3;
-	size_t step = (size_t)(data[0] >> 3) + 1;
+	size_t step = (size_t)(data[0] >> 3 & 15) + 1;
+	bool lenient = (data[0] & 128) != 0;
 
 	size -= 3;
-	feed(&whole, framing, number, max, p, size, size > 0 ? size : 1);
-	feed(&slow, framing, number, max, p, size, step);
+	feed(&whole, framing, number, max, p, size, size > 0 ? size : 1, lenient);
+	feed(&slow, framing, number, max, p, size, step, lenient);
 	FUZZ_CHECK(whole.result == slow.result && whole.reason == slow.reason);
 	/* Without framing the cut decides how much of a body that is too large comes before the refusal. */
 	if (framing != HTTP_BODY_EOF || whole.result != HTTP_BAD) {

@@ -61,6 +61,21 @@ static const struct row rows[] = {
 	{ "cut-in-end", CHUNKED, ALL, SLICE_LIT("1\r\na\r\n0\r\n\r"), "a", HTTP_MORE, HTTP_OK, 0 },
 };
 
+/* An origin's body: extensions and trailers are read past, and nothing else is tolerated. */
+static const struct row lenient[] = {
+	{ "extras", CHUNKED, ALL, SLICE_LIT("5;a=\"b\"\r\nhello\r\n1 ;x\r\n!\r\n0;last\r\nX: y\r\nEtag: z\r\n\r\nGET"), "hello!",
+		HTTP_DONE, HTTP_OK, 3 },
+	{ "plain", CHUNKED, ALL, SLICE_LIT("1\r\na\r\n0\r\n\r\n"), "a", HTTP_DONE, HTTP_OK, 0 },
+	{ "extension-lf", CHUNKED, ALL, SLICE_LIT("1;a\n"), "", REFUSE(BARE_LF) },
+	{ "extension-cr", CHUNKED, ALL, SLICE_LIT("1;a\rb"), "", REFUSE(BARE_CR) },
+	{ "extension-nul", CHUNKED, ALL, SLICE_LIT("1;\0"), "", REFUSE(CONTROL) },
+	{ "size-word", CHUNKED, ALL, SLICE_LIT("1x"), "", REFUSE(CHUNK_SIZE) },
+	{ "over-max", CHUNKED, 3, SLICE_LIT("4;a\r"), "", REFUSE(BODY_SIZE) },
+	{ "trailer-lf", CHUNKED, ALL, SLICE_LIT("0\r\nX: y\n"), "", REFUSE(BARE_LF) },
+	{ "trailer-cr", CHUNKED, ALL, SLICE_LIT("0\r\nX: y\rz"), "", REFUSE(BARE_CR) },
+	{ "trailer-fold", CHUNKED, ALL, SLICE_LIT("0\r\nX: y\r\n z"), "", REFUSE(TRAILER) },
+};
+
 /* Reads p[0..len) to its end; returns the last result that is not HTTP_DATA. */
 static enum http_result feed(struct http_body *b, const char *p, size_t len, size_t *used, struct buf *out)
 {
@@ -81,7 +96,7 @@ static enum http_result feed(struct http_body *b, const char *p, size_t len, siz
 	return r;
 }
 
-static void check(const struct row *row, size_t first, size_t second)
+static void check(const struct row *row, bool is_lenient, size_t first, size_t second)
 {
 	size_t cuts[4] = { 0, first, second, row->in.len };
 	enum http_result r = HTTP_MORE;
@@ -91,6 +106,7 @@ static void check(const struct row *row, size_t first, size_t second)
 
 	buf_init(&out, 1000);
 	http_body_init(&b, row->framing, row->length, row->max);
+	b.lenient = is_lenient;
 	for (unsigned i = 0; i < 3 && r == HTTP_MORE; i++) {
 		size_t len = cuts[i + 1] - cuts[i];
 		auto_free char *copy = malloc(len > 0 ? len : 1);
@@ -111,12 +127,22 @@ static void check(const struct row *row, size_t first, size_t second)
 	buf_release(&out);
 }
 
+static void check_all(const struct row *table, size_t n, bool is_lenient)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t first = 0; first <= table[i].in.len; first++)
+			for (size_t second = first; second <= table[i].in.len; second++)
+				check(&table[i], is_lenient, first, second);
+}
+
 static void outcomes(void)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		for (size_t first = 0; first <= rows[i].in.len; first++)
-			for (size_t second = first; second <= rows[i].in.len; second++)
-				check(&rows[i], first, second);
+	check_all(rows, ARRAY_SIZE(rows), false);
+}
+
+static void lenient_outcomes(void)
+{
+	check_all(lenient, ARRAY_SIZE(lenient), true);
 }
 
 /* A refused body stays refused, a finished one finished. */
@@ -166,11 +192,38 @@ static void large(void)
 	CU_ASSERT_EQUAL(b.left, (uint64_t)INT64_MAX - 100 * sizeof(block));
 }
 
+/* What is read past has a bound for the whole body. */
+static void lenient_bound(void)
+{
+	static const struct {
+		const char *start;
+		enum http_reason reason;
+	} bounds[] = { { "1;", HTTP_REASON_CHUNK_EXTENSION }, { "0\r\nX:", HTTP_REASON_TRAILER } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(bounds); i++) {
+		enum http_result r = HTTP_MORE;
+		struct http_body b;
+		struct slice data;
+		unsigned n = 0;
+		size_t used;
+
+		http_body_init(&b, HTTP_BODY_CHUNKED, 0, UINT64_MAX);
+		b.lenient = true;
+		CU_ASSERT_EQUAL(http_body_read(&b, bounds[i].start, strlen(bounds[i].start), &used, &data), HTTP_MORE);
+		while (r == HTTP_MORE && n++ < 100000)
+			r = http_body_read(&b, "a", 1, &used, &data);
+		UNIT_CHECK(r == HTTP_BAD && b.reason == bounds[i].reason, "%s", bounds[i].start);
+		UNIT_CHECK(n > 8000 && n < 9000, "%s", bounds[i].start);
+	}
+}
+
 static const struct unit_test tests[] = {
 	{ "outcomes", outcomes },
+	{ "lenient-outcomes", lenient_outcomes },
 	{ "final", final },
 	{ "eof-over-max", eof_over_max },
 	{ "large", large },
+	{ "lenient-bound", lenient_bound },
 };
 
 UNIT_MAIN("http1_body", tests)
