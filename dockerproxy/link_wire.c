@@ -41,7 +41,6 @@ int link_send(int line, const struct link_msg *msg, int fd)
 	return n == (ssize_t)sizeof(*msg) ? 1 : -1;
 }
 
-/* At most one descriptor fits the control buffer: the kernel closes what a broken peer sends beyond it. */
 static int take_fd(struct msghdr *head)
 {
 	struct cmsghdr *c = CMSG_FIRSTHDR(head);
@@ -52,12 +51,16 @@ static int take_fd(struct msghdr *head)
 	return fd;
 }
 
+/*
+ * The control buffer is one descriptor long to the byte: CMSG_SPACE() has room for padding, which the kernel fills with a
+ * second descriptor. What a broken peer sends beyond one, the kernel closes.
+ */
 enum link_result link_receive(int line, struct link_msg *msg, int *fd)
 {
 	struct iovec iov = { .iov_base = msg, .iov_len = sizeof(*msg) };
 	union control control = { .space = { 0 } };
 	struct msghdr head = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.space,
-		.msg_controllen = sizeof(control.space) };
+		.msg_controllen = CMSG_LEN(sizeof(int)) };
 	ssize_t n;
 
 	do {
@@ -67,7 +70,7 @@ enum link_result link_receive(int line, struct link_msg *msg, int *fd)
 	if (n < 0)
 		return errno == EAGAIN ? LINK_NOTHING : LINK_GONE;
 	*fd = take_fd(&head);
-	if (n == (ssize_t)sizeof(*msg) && (head.msg_flags & MSG_TRUNC) == 0)
+	if (n == (ssize_t)sizeof(*msg) && (head.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0)
 		return LINK_GOT;
 	util_closep(fd);
 	return n == 0 ? LINK_GONE : LINK_BROKEN;
