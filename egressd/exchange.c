@@ -18,9 +18,9 @@
 #include "egressd/session.h"
 #include "libgate/log.h"
 
-#define ORIGIN_IN_MAX (128 * 1024)
+#define ORIGIN_IN_MAX (64 * 1024)
 #define ORIGIN_OUT_MAX (1024 * 1024)
-#define HIGH_WATER (256 * 1024) /* of either out buffer: then the other side waits */
+#define HIGH_WATER (64 * 1024) /* of either out buffer: then the other side waits */
 #define REQUEST_HEAD_MAX (HTTP_MAX_HEAD + 4096)
 #define INTERIM_MAX 16 /* 1xx answers to one request */
 

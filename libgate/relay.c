@@ -17,8 +17,16 @@
  */
 #define RUN_MAX (256 * 1024)
 
+/*
+ * What all slow readers of the process together may have us keep before runs become small: some hundred stalled downloads
+ * must not take the memory that the kernel needs for thousands of connections.
+ */
+#define KEPT_MUCH (8 * 1024 * 1024)
+#define RUN_SMALL 4096
+
 /* Of the process: no relay holds bytes in it between two callbacks. */
 static char run_buffer[RUN_MAX];
+static size_t kept_by_all;
 
 struct side {
 	int fd;
@@ -33,6 +41,7 @@ struct flow {
 	char *kept; /* what `to` did not take yet; NULL when nothing is kept */
 	size_t kept_off;
 	size_t kept_len;
+	size_t kept_size; /* of the memory */
 	uint64_t delivered;
 	bool ended; /* `from` has sent its last byte */
 	bool closed; /* and `to` was told, or can be told nothing any more */
@@ -75,10 +84,20 @@ static void side_close(struct side *s, bool abort)
 	s->fd = -1;
 }
 
+static void forget_kept(struct flow *f)
+{
+	kept_by_all -= f->kept_size;
+	f->kept_size = 0;
+	free(f->kept);
+	f->kept = NULL;
+	f->kept_off = 0;
+	f->kept_len = 0;
+}
+
 static void dispose(struct relay *r)
 {
-	free(r->ab.kept);
-	free(r->ba.kept);
+	forget_kept(&r->ab);
+	forget_kept(&r->ba);
 	free(r);
 }
 
@@ -135,24 +154,17 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		arm(r, now);
 }
 
-/* Bytes that the budget leaves to read, RUN_MAX at most. */
+/* Bytes that may be read now: one run, or what the budget leaves. */
 static size_t allowance(const struct relay *r)
 {
 	uint64_t used = r->ab.delivered + r->ba.delivered + r->ab.kept_len + r->ba.kept_len;
+	size_t run = kept_by_all < KEPT_MUCH ? RUN_MAX : RUN_SMALL;
 
 	if (r->limits.max_bytes == 0)
-		return RUN_MAX;
+		return run;
 	if (used >= r->limits.max_bytes)
 		return 0;
-	return r->limits.max_bytes - used < RUN_MAX ? (size_t)(r->limits.max_bytes - used) : RUN_MAX;
-}
-
-static void forget_kept(struct flow *f)
-{
-	free(f->kept);
-	f->kept = NULL;
-	f->kept_off = 0;
-	f->kept_len = 0;
+	return r->limits.max_bytes - used < run ? (size_t)(r->limits.max_bytes - used) : run;
 }
 
 /* Returns true when the relay is gone. */
@@ -209,6 +221,8 @@ static bool keep(struct flow *f, const char *p, size_t n)
 	memcpy(f->kept, p, n);
 	f->kept_off = 0;
 	f->kept_len = n;
+	f->kept_size = n;
+	kept_by_all += n;
 	return true;
 }
 

@@ -256,6 +256,36 @@ static void test_back_pressure(void)
 	rig_release(&rig);
 }
 
+/* Many stalled readers: together they cost little more than the bound, and all bytes still arrive. */
+static void test_many_stalled_readers(void)
+{
+	enum { MANY = 120 };
+	static struct rig rigs[MANY];
+	static char block[65536];
+	size_t accepted[MANY] = { 0 }, all = 0;
+
+	for (size_t i = 0; i < MANY; i++) {
+		rig_init(&rigs[i], tcp_pair, &no_limits, "", "");
+		for (int quiet = 0; quiet < 20;) {
+			ssize_t n = write(rigs[i].client, block, sizeof(block));
+			quiet = n > 0 ? 0 : quiet + 1;
+			accepted[i] += n > 0 ? (size_t)n : 0;
+			turn(&rigs[i]);
+		}
+		shutdown(rigs[i].client, SHUT_WR);
+		all += accepted[i];
+	}
+	CU_ASSERT(all > 8u * 1024 * 1024); /* the bound was reached */
+	for (size_t i = 0; i < MANY; i++) {
+		size_t seen = 0;
+		ssize_t n;
+		while ((n = await(&rigs[i], rigs[i].server, block, sizeof(block))) > 0)
+			seen += (size_t)n;
+		UNIT_CHECK(seen == accepted[i], "%zu: %zu of %zu", i, seen, accepted[i]);
+		rig_release(&rigs[i]);
+	}
+}
+
 static void reset_of(int fd)
 {
 	const struct linger now = { .l_onoff = 1, .l_linger = 0 };
@@ -387,6 +417,7 @@ static const struct unit_test tests[] = {
 	{ "half_close_by_server", test_half_close_by_server },
 	{ "early_bytes_come_first", test_early_bytes_come_first },
 	{ "back_pressure", test_back_pressure },
+	{ "many_stalled_readers", test_many_stalled_readers },
 	{ "reset_is_passed_on", test_reset_is_passed_on },
 	{ "early_answer_survives_a_broken_upload", test_early_answer_survives_a_broken_upload },
 	{ "byte_budget_exact", test_byte_budget_exact },
