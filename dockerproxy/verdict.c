@@ -331,11 +331,26 @@ static enum decision ask_endpoint(struct question *q)
 	return DECISION_ALLOW;
 }
 
+/* Decoding can make segments: none may be empty or lead elsewhere, whatever the policy's pattern says. */
+static bool has_clean_segments(struct slice s)
+{
+	for (;;) {
+		const char *slash = s.len == 0 ? NULL : memchr(s.p, '/', s.len);
+		struct slice first = slash == NULL ? s : slice_make(s.p, (size_t)(slash - s.p));
+
+		if (first.len == 0 || slice_is(first, ".") || slice_is(first, ".."))
+			return false;
+		if (slash == NULL)
+			return true;
+		s = slice_skip(s, first.len + 1);
+	}
+}
+
 /* Percent escapes may stand in image names only, and there only for the bytes that a reference needs. */
 static bool decode_param(struct verdict *v, const struct endpoint_segment *s, struct slice *value)
 {
 	if (s->type == SEGMENT_PARAM_REST)
-		return target_decode(&v->work->parsed, *value, "/:@", value);
+		return target_decode(&v->work->parsed, *value, "/:@", value) && has_clean_segments(*value);
 	return value->len == 0 || memchr(value->p, '%', value->len) == NULL;
 }
 
@@ -538,7 +553,7 @@ static int put_target(struct question *q)
 	for (const struct json_node *n = v->work->query.child; n != NULL; n = n->next) {
 		if (n->mark != 0)
 			continue;
-		if (buf_putc(&v->target, separator) < 0 || buf_put_slice(&v->target, n->key) < 0 ||
+		if (buf_putc(&v->target, separator) < 0 || target_put_query_value(&v->target, n->key) < 0 ||
 			buf_putc(&v->target, '=') < 0 || put_param(&v->target, n) < 0)
 			return -1;
 		separator = '&';

@@ -31,7 +31,8 @@ static struct policy *translate(const char *const *list, struct err *err)
 	return policy;
 }
 
-static enum decision judge(const struct policy *p, const char *method, const char *target, const char *body)
+static enum decision judge(const struct policy *p, const char *method, const char *target, const char *body,
+	struct buf *canonical)
 {
 	struct verdict_request req = {
 		.method = slice_str(method),
@@ -47,6 +48,8 @@ static enum decision judge(const struct policy *p, const char *method, const cha
 	d = verdict_head(&v, p, &req, 0);
 	if (d == DECISION_NEED_BODY)
 		d = verdict_body(&v, p, slice_str(body));
+	if (canonical != NULL)
+		CU_ASSERT(buf_put_slice(canonical, buf_slice(&v.target)) == 0);
 	verdict_release(&v);
 	return d;
 }
@@ -95,10 +98,34 @@ static void endpoints(void)
 
 		UNIT_CHECK(p != NULL, "case %zu: %s", i, err.text);
 		if (p != NULL)
-			UNIT_CHECK((judge(p, cases[i].method, cases[i].target, cases[i].body) == DECISION_ALLOW) == cases[i].allow,
+			UNIT_CHECK((judge(p, cases[i].method, cases[i].target, cases[i].body, NULL) == DECISION_ALLOW) == cases[i].allow,
 				"case %zu: %s %s", i, cases[i].method, cases[i].target);
 		policy_free(p);
 	}
+}
+
+/* Names of parameters are the client's here: none may become two on its way. */
+static void names_stay_names(void)
+{
+	static const char *const env[] = { "CONTAINERS", "1", "IMAGES", "1", NULL };
+	struct err err = ERR_INIT;
+	struct policy *p = translate(env, &err);
+	struct buf target;
+
+	CU_ASSERT_FATAL(p != NULL);
+	buf_init(&target, 4096);
+	CU_ASSERT(judge(p, "GET", "/v1.41/containers/json?a%26b%3Dc%23%20=1%262", NULL, &target) == DECISION_ALLOW);
+	UNIT_CHECK(slice_is(buf_slice(&target), "/v1.41/containers/json?a%26b%3Dc%23%20=1%262"), "%.*s",
+		SLICE_ARG(buf_slice(&target)));
+	buf_clear(&target);
+	CU_ASSERT(judge(p, "GET", "/v1.41/images/a%2Fb%3A1/json", NULL, &target) == DECISION_ALLOW);
+	UNIT_CHECK(slice_is(buf_slice(&target), "/v1.41/images/a/b:1/json"), "%.*s", SLICE_ARG(buf_slice(&target)));
+	CU_ASSERT(judge(p, "GET", "/v1.41/images/a%2F..%2F..%2Fcontainers%2Fx/json", NULL, NULL) == DECISION_DENY);
+	CU_ASSERT(judge(p, "GET", "/v1.41/images/a%2F%2Fx/json", NULL, NULL) == DECISION_DENY);
+	CU_ASSERT(judge(p, "GET", "/v1.41/images/a%2F/json", NULL, NULL) == DECISION_DENY);
+	CU_ASSERT(judge(p, "GET", "/v1.41/images/a%2F./json", NULL, NULL) == DECISION_DENY);
+	buf_release(&target);
+	policy_free(p);
 }
 
 static void faults(void)
@@ -117,6 +144,7 @@ static void faults(void)
 
 static const struct unit_test tests[] = {
 	{ "endpoints", endpoints },
+	{ "names-stay-names", names_stay_names },
 	{ "faults", faults },
 };
 
