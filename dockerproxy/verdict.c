@@ -350,7 +350,7 @@ static bool has_clean_segments(struct slice s)
 static bool decode_param(struct verdict *v, const struct endpoint_segment *s, struct slice *value)
 {
 	if (s->type == SEGMENT_PARAM_REST)
-		return target_decode(&v->work->parsed, *value, "/:@", value) && has_clean_segments(*value);
+		return target_decode(&v->work->parsed, *value, "/:@", value);
 	return value->len == 0 || memchr(value->p, '%', value->len) == NULL;
 }
 
@@ -371,6 +371,8 @@ static enum decision ask_path(struct question *q)
 		node.text = *value;
 		if (!schema_eval(v->work->run, s->schema, &node, &v->work->failure))
 			return deny_field(v, q->p, PART_PATH, s->text);
+		if (!has_clean_segments(*value))
+			return deny_row(v, REASON_PATH, "path");
 		if (e->object == OBJECT_PATH && slice_eq(e->object_name, s->text)) {
 			/* Who owns it is asked by this text: a cut one would be another's. */
 			if (value->len >= sizeof(v->object))
