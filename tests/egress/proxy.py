@@ -8,8 +8,21 @@ import subprocess
 import time
 
 LIMIT = 20.0
-PROGRAM = os.environ.get("EGRESSD") or os.path.abspath(
-    os.path.join(os.environ.get("BUILD_DIR", os.path.join(os.path.dirname(__file__), "..", "..")), "egressd", "egressd"))
+
+
+def find_program():
+    """$EGRESSD, or egressd/egressd of $BUILD_DIR, of the current directory (make check), or of the tree of this file."""
+    if "EGRESSD" in os.environ:
+        return os.path.abspath(os.environ["EGRESSD"])
+    top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    for directory in (os.environ.get("BUILD_DIR"), os.getcwd(), top):
+        program = os.path.join(directory or "", "egressd", "egressd")
+        if directory and os.access(program, os.X_OK):
+            return os.path.abspath(program)
+    return os.path.join(top, "egressd", "egressd")
+
+
+PROGRAM = find_program()
 
 
 def free_port():

@@ -9,6 +9,7 @@ The other side answers for whole blocks of public-looking addresses, so that not
 
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,16 +27,29 @@ def unshare_net():
         raise OSError(ctypes.get_errno(), "unshare")
 
 
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(SKIP)
+
+
+def check_tools():
+    if os.geteuid() != 0:
+        skip("network namespaces need root")
+    for program in ("ip", "openssl"):
+        if shutil.which(program) is None:
+            skip(f"{program} is not installed")
+
+
 def ip(*words):
     subprocess.run(["ip", *words], check=True, stdin=subprocess.DEVNULL)
 
 
 def build(directory):
     """Enters a namespace of our own and starts the other side; returns its process."""
-    if os.geteuid() != 0:
-        print("skipped: network namespaces need root")
-        sys.exit(SKIP)
-    unshare_net()
+    try:
+        unshare_net()
+    except OSError as e:
+        skip(f"no network namespace of our own: {e}")
     ip("link", "set", "lo", "up")
     ready_r, ready_w = os.pipe()
     go_r, go_w = os.pipe()
