@@ -110,7 +110,8 @@ static void log_listener(const struct proxy_listen *l)
 	}
 	log_info("listening at tcp:%s%s", l->at.tcp, l->tls.cert != NULL ? " with TLS" : "");
 	if (l->tls.cert == NULL && l->insecure)
-		log_warn("tcp:%s is plain TCP by \"insecure\": everybody who reaches it may ask what the policy allows", l->at.tcp);
+		log_warn("tcp:%s is plain TCP by \"insecure\": everybody who reaches it may ask what the policy allows",
+			l->at.tcp);
 	else if (l->tls.cert == NULL)
 		log_warn("tcp:%s is plain TCP: every local user may connect; for development only", l->at.tcp);
 }
@@ -121,12 +122,14 @@ void generation_log(const struct generation *g)
 
 	for (unsigned i = 0; i < g->conf.nlisten; i++)
 		log_listener(&g->conf.listen[i]);
-	log_info("engine at %s%s, policy %s, %lld worker(s)", up->tcp != NULL ? "tcp:" : "unix:",
-		up->tcp != NULL ? up->tcp : up->unix_path, policy_digest(g->conf.policy), (long long)g->conf.workers);
+	log_info("engine at %s%s, policy %s, %lld worker(s)",
+		up->tcp != NULL ? "tcp:" : "unix:", up->tcp != NULL ? up->tcp : up->unix_path, policy_digest(g->conf.policy),
+		(long long)g->conf.workers);
 	if (g->conf.mode == PROXY_WARN)
 		log_warn("mode is warn: what the policy refuses is logged and passed on");
 	if (g->uid == 0 || (g->uid == (uid_t)-1 && geteuid() == 0))
-		log_warn("workers run as root (without capabilities); give \"user\", or CAP_SETUID and CAP_SETGID to the master");
+		log_warn(
+			"workers run as root (without capabilities); give \"user\", or CAP_SETUID and CAP_SETGID to the master");
 	if (!g->conf.confine)
 		log_warn("confine is off: a worker that is taken over can do what its user can");
 }

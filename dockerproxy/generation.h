@@ -28,8 +28,8 @@ struct generation {
  * Loads and checks everything, and prepares the sockets; the caller commits or aborts them. NULL with err set, and then
  * nothing is left behind.
  */
-struct generation *generation_load(const char *config_file, unsigned number, struct sockets *sockets, struct err *err)
-	MUSTCHECK;
+struct generation *generation_load(const char *config_file, unsigned number, struct sockets *sockets,
+	struct err *err) MUSTCHECK;
 void generation_free(struct generation *g);
 
 /* One line each: what serves where, and what an operator should think about. */

@@ -50,7 +50,7 @@ static void on_dialed(struct link *link, const struct link_msg *msg, int fd)
 {
 	struct link_dial *dial;
 
-	TAILQ_FOREACH(dial, &link->dials, entry) {
+	TAILQ_FOREACH (dial, &link->dials, entry) {
 		if (dial->id == msg->id) {
 			finish(dial, fd, fd >= 0 ? 0 : msg->error != 0 ? msg->error : ECONNREFUSED);
 			return;
@@ -140,7 +140,7 @@ static void flush(struct link *link)
 		rc = link_send(link->fd, &msg, -1);
 		link->ready_unsent = rc == 0;
 	}
-	TAILQ_FOREACH(dial, &link->dials, entry) {
+	TAILQ_FOREACH (dial, &link->dials, entry) {
 		if (rc <= 0)
 			break;
 		if (dial->sent)
@@ -171,7 +171,8 @@ struct link *link_new(struct event_base *base, int fd, const struct link_handler
 	link->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, link);
 	link->writable = event_new(base, fd, EV_WRITE, on_writable, link);
 	link->failed = event_new(base, -1, 0, on_failed, link);
-	if (link->readable == NULL || link->writable == NULL || link->failed == NULL || event_add(link->readable, NULL) < 0) {
+	if (link->readable == NULL || link->writable == NULL || link->failed == NULL ||
+		event_add(link->readable, NULL) < 0) {
 		link_free(link);
 		return NULL;
 	}

@@ -23,7 +23,8 @@ struct link_handlers {
 	 * the bounded one possibly after the other.
 	 */
 	void (*drain)(bool bounded, void *arg);
-	void (*audit)(int fd, void *arg); /* the descriptor that the audit log is to use from now on; passes to the callee */
+	/* The descriptor that the audit log is to use from now on; passes to the callee. */
+	void (*audit)(int fd, void *arg);
 };
 
 /* Takes over fd. NULL on lack of memory: fd then stays the caller's. */

@@ -59,7 +59,9 @@ enum link_result link_receive(int line, struct link_msg *msg, int *fd)
 {
 	struct iovec iov = { .iov_base = msg, .iov_len = sizeof(*msg) };
 	union control control = { .space = { 0 } };
-	struct msghdr head = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.space,
+	struct msghdr head = { .msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.space,
 		.msg_controllen = CMSG_LEN(sizeof(int)) };
 	ssize_t n;
 

@@ -81,7 +81,7 @@ static struct proc *oldest_retired(struct master *m)
 {
 	struct proc *p;
 
-	TAILQ_FOREACH(p, &m->procs, entry)
+	TAILQ_FOREACH (p, &m->procs, entry)
 		if (p->generation != m->current && p->generation != m->next)
 			return p;
 	return NULL;
@@ -136,7 +136,7 @@ static void drain_workers(struct master *m, const struct generation *g, bool bou
 {
 	struct proc *p;
 
-	TAILQ_FOREACH(p, &m->procs, entry)
+	TAILQ_FOREACH (p, &m->procs, entry)
 		if (g == NULL || p->generation == g)
 			proc_drain(p, bounded);
 }
@@ -145,7 +145,7 @@ static void kill_workers(struct master *m, const struct generation *g)
 {
 	struct proc *p;
 
-	TAILQ_FOREACH(p, &m->procs, entry)
+	TAILQ_FOREACH (p, &m->procs, entry)
 		if (g == NULL || p->generation == g)
 			proc_kill(p);
 }
@@ -320,7 +320,7 @@ static void on_child(struct master *m)
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
 		struct proc *p;
 
-		TAILQ_FOREACH(p, &m->procs, entry)
+		TAILQ_FOREACH (p, &m->procs, entry)
 			if (p->pid == pid)
 				break;
 		if (p != NULL)
@@ -370,10 +370,10 @@ static void reopen_audit(struct master *m)
 	struct proc *p;
 	struct err err = ERR_INIT;
 
-	TAILQ_FOREACH(g, &m->generations, entry)
+	TAILQ_FOREACH (g, &m->generations, entry)
 		if (audit_reopen(g->audit, &err) < 0)
 			log_error("the audit log was not reopened, the old file stays in use: %s", err.text);
-	TAILQ_FOREACH(p, &m->procs, entry)
+	TAILQ_FOREACH (p, &m->procs, entry)
 		proc_give_audit(p);
 	log_info("audit log reopened");
 }

@@ -38,8 +38,8 @@ int secure_load(struct proxy_conf *conf, struct err *err)
 	}
 	if (up->ca == NULL)
 		return 0;
-	conf->upstream_secure = tls_client_new(up->ca, up->name != NULL ? up->name : host_of(conf->upstream.tcp, host,
-		sizeof(host)), up->cert, up->key, err);
+	conf->upstream_secure = tls_client_new(up->ca,
+		up->name != NULL ? up->name : host_of(conf->upstream.tcp, host, sizeof(host)), up->cert, up->key, err);
 	return conf->upstream_secure != NULL ? 0 : err_wrap(err, "upstream");
 }
 

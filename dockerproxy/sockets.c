@@ -122,7 +122,10 @@ static int prepare(struct sockets *s, const struct wanted *w, int *fd, struct er
 static struct wanted wanted_of(const struct proxy_endpoint *at, mode_t mode, uid_t uid, gid_t gid)
 {
 	return (struct wanted){ .address = at->unix_path != NULL ? at->unix_path : at->tcp,
-		.is_unix = at->unix_path != NULL, .mode = mode, .uid = uid, .gid = gid };
+		.is_unix = at->unix_path != NULL,
+		.mode = mode,
+		.uid = uid,
+		.gid = gid };
 }
 
 int sockets_prepare(struct sockets *s, const struct proxy_conf *conf, int *fds, int *admin_fd, struct err *err)

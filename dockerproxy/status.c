@@ -51,9 +51,10 @@ static void answer_health(struct admin_call *call, void *arg)
 	int rc;
 
 	buf_init(&b, STATUS_TEXT_MAX);
-	rc = buf_putf(&b, "{\"status\":\"ok\",\"configuration\":%u,\"policy\":\"%s\",\"mode\":\"%s\",\"confinement\":"
-		"{\"noNewPrivs\":%s,\"seccomp\":%s,\"landlock\":%d,\"missing\":\"", s->generation,
-		policy_digest(s->conf->policy), s->conf->mode == PROXY_WARN ? "warn" : "enforce",
+	rc = buf_putf(&b,
+		"{\"status\":\"ok\",\"configuration\":%u,\"policy\":\"%s\",\"mode\":\"%s\",\"confinement\":"
+		"{\"noNewPrivs\":%s,\"seccomp\":%s,\"landlock\":%d,\"missing\":\"",
+		s->generation, policy_digest(s->conf->policy), s->conf->mode == PROXY_WARN ? "warn" : "enforce",
 		s->confined->no_new_privs ? "true" : "false", s->confined->seccomp ? "true" : "false",
 		s->confined->landlock_abi);
 	if (rc == 0)
@@ -160,7 +161,8 @@ static void ping_late(evutil_socket_t fd, short what, void *arg)
 static void answer_ready(struct admin_call *call, void *arg)
 {
 	const struct timeval limit = { STATUS_READY_S, 0 };
-	const struct upstream_request request = { .method = HTTP_GET, .head = SLICE_LIT(ping_head),
+	const struct upstream_request request = { .method = HTTP_GET,
+		.head = SLICE_LIT(ping_head),
 		.flags = UPSTREAM_REPEATABLE };
 	struct status *s = arg;
 	struct ping *p = calloc(1, sizeof(*p));

@@ -9,8 +9,8 @@ struct status;
 struct upstream;
 
 /* Takes over setup->admin_fd. NULL on lack of memory. */
-struct status *status_new(struct event_base *base, const struct worker_setup *setup, struct upstream *upstream)
-	MUSTCHECK;
+struct status *status_new(struct event_base *base, const struct worker_setup *setup,
+	struct upstream *upstream) MUSTCHECK;
 void status_free(struct status *s); /* before the upstream */
 
 #endif

@@ -87,8 +87,7 @@ static void respond(struct conn *c, int status, const char *content_type, struct
 {
 	struct buf *b = &c->out;
 
-	if (http_put_status_line(b, status, NULL) < 0 ||
-		http_put_field(b, "Content-Type", slice_str(content_type)) < 0 ||
+	if (http_put_status_line(b, status, NULL) < 0 || http_put_field(b, "Content-Type", slice_str(content_type)) < 0 ||
 		http_put_field_u64(b, "Content-Length", body.len) < 0 ||
 		http_put_field(b, "Cache-Control", SLICE_LIT("no-store")) < 0 ||
 		http_put_field(b, "X-Content-Type-Options", SLICE_LIT("nosniff")) < 0 ||

@@ -242,8 +242,8 @@ static void put_member(struct audit *a, const char *key, const char *open, struc
 	size_t need = strlen(key) + text.len + strlen(open) + strlen(close) + 4;
 	struct buf *b = &a->line;
 
-	if (buf_len(b) + need + AUDIT_TAIL_ROOM > a->line_max ||
-		buf_putf(b, ",\"%s\":%s", key, open) < 0 || buf_put_slice(b, text) < 0 || buf_puts(b, close) < 0)
+	if (buf_len(b) + need + AUDIT_TAIL_ROOM > a->line_max || buf_putf(b, ",\"%s\":%s", key, open) < 0 ||
+		buf_put_slice(b, text) < 0 || buf_puts(b, close) < 0)
 		a->cut = true;
 }
 
@@ -257,8 +257,7 @@ void audit_begin(struct audit *a, const char *event)
 		return;
 	buf_clear(&a->line);
 	put_time(stamp, sizeof(stamp));
-	if (a->sink == SINK_SYSLOG &&
-		buf_putf(&a->line, AUDIT_SYSLOG_PRIORITY "%s[%d]: ", a->program, (int)getpid()) < 0)
+	if (a->sink == SINK_SYSLOG && buf_putf(&a->line, AUDIT_SYSLOG_PRIORITY "%s[%d]: ", a->program, (int)getpid()) < 0)
 		a->open = false;
 	if (buf_putf(&a->line, "{\"time\":\"%s\"", stamp) < 0)
 		a->open = false;

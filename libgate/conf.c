@@ -150,8 +150,7 @@ static int store_number_text(void *conf, const struct conf_key *key, struct slic
 	char shown[CONF_QUOTE_MAX + 1];
 
 	for (; i < text.len && text.p[i] >= '0' && text.p[i] <= '9'; i++)
-		if (__builtin_mul_overflow(value, 10, &value) ||
-			__builtin_add_overflow(value, text.p[i] - '0', &value))
+		if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, text.p[i] - '0', &value))
 			return store_number(conf, key, INT64_MAX, err);
 	rest = slice_skip(text, i);
 	if (rest.len > 0) {
@@ -206,8 +205,14 @@ static int store_bool_text(void *conf, const struct conf_key *key, struct slice 
 		const char *word;
 		bool value;
 	} words[] = {
-		{ "true", true }, { "1", true }, { "on", true }, { "yes", true },
-		{ "false", false }, { "0", false }, { "off", false }, { "no", false },
+		{ "true", true },
+		{ "1", true },
+		{ "on", true },
+		{ "yes", true },
+		{ "false", false },
+		{ "0", false },
+		{ "off", false },
+		{ "no", false },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
@@ -368,8 +373,8 @@ static int read_key(void *conf, const struct conf_key *key, const struct source 
 	return rc;
 }
 
-static int read_object(void *conf, const struct conf_key *keys, const struct source *src, const struct json_node *object,
-	const char *prefix, struct err *err)
+static int read_object(void *conf, const struct conf_key *keys, const struct source *src,
+	const struct json_node *object, const char *prefix, struct err *err)
 {
 	for (const struct json_node *m = object->child; m != NULL; m = m->next) {
 		char path[CONF_PATH_MAX];

@@ -39,7 +39,8 @@ struct conf_key {
 /* Terminated by a row with path NULL. */
 int conf_load(void *conf, const struct conf_key *keys, const char *file /* NULL: none */, struct err *err) MUSTCHECK;
 /* The same from text already in memory; name stands in messages. */
-int conf_load_text(void *conf, const struct conf_key *keys, struct slice text, const char *name, struct err *err) MUSTCHECK;
+int conf_load_text(void *conf, const struct conf_key *keys, struct slice text, const char *name,
+	struct err *err) MUSTCHECK;
 /*
  * For a parse() of the table that looks into a list or object: names the node that its message is about, so that the
  * message carries that node's place and not the whole value's. The first call of one parse() counts. Returns -1.

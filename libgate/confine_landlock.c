@@ -124,8 +124,10 @@ int confine_landlock(const struct confine_plan *plan, struct confine_result *res
 
 	/* EPERM: a container's own seccomp filter stands before it. */
 	if (abi < 1 && (errno == ENOSYS || errno == EOPNOTSUPP || errno == EPERM)) {
-		confine_missing(result, "Landlock: %s", errno == EPERM ? "not allowed by the container's seccomp filter"
-			: errno == ENOSYS ? "not in this kernel" : "disabled in this kernel (lsm= lacks landlock)");
+		confine_missing(result, "Landlock: %s",
+			errno == EPERM        ? "not allowed by the container's seccomp filter"
+				: errno == ENOSYS ? "not in this kernel"
+								  : "disabled in this kernel (lsm= lacks landlock)");
 		return 0;
 	}
 	if (abi < 1)

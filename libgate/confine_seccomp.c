@@ -34,7 +34,11 @@ struct row {
 #define READER (1U << 8)
 #define APPENDER (1U << 9)
 #define NEITHER (1U << 10)
-#define ANY 0, { 0, _SCMP_CMP_MIN, 0, 0 }
+#define ANY \
+	0, \
+	{ \
+		0, _SCMP_CMP_MIN, 0, 0 \
+	}
 #define ARG(...) 1, SCMP_CMP64(__VA_ARGS__)
 
 /* Binary search over the system calls instead of a walk along the table: the filter runs at every call. */
@@ -130,7 +134,8 @@ int confine_seccomp(const struct confine_plan *plan, struct confine_result *resu
 		return err_set(err, ENOMEM, "seccomp filter");
 	seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, FILTER_TREE);
 	seccomp_attr_set(ctx, SCMP_FLTATR_API_SYSRAWRC, 1);
-	rc = add_rows(ctx, roles_of(plan), err) < 0 || add_sanitizer_rows(ctx, err) < 0 || load(ctx, result, err) < 0 ? -1 : 0;
+	rc = add_rows(ctx, roles_of(plan), err) < 0 || add_sanitizer_rows(ctx, err) < 0 || load(ctx, result, err) < 0 ? -1
+																												  : 0;
 	seccomp_release(ctx);
 	return rc;
 }

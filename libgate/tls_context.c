@@ -48,8 +48,8 @@ static struct tls_context *context_new(const SSL_METHOD *method, struct err *err
 	SSL_CTX_set_options(ctx->ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
 	SSL_CTX_set_session_cache_mode(ctx->ssl, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_num_tickets(ctx->ssl, 0);
-	SSL_CTX_set_mode(ctx->ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-		SSL_MODE_RELEASE_BUFFERS);
+	SSL_CTX_set_mode(ctx->ssl,
+		SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
 	return ctx;
 }
 
@@ -92,8 +92,8 @@ struct tls_context *tls_server_new(const char *cert, const char *key, const char
 	SSL_CTX_set_options(ctx->ssl, SSL_OP_CIPHER_SERVER_PREFERENCE);
 	SSL_CTX_set_alpn_select_cb(ctx->ssl, select_http, NULL);
 	if (load_identity(ctx, cert, key, err) < 0 ||
-		(client_ca != NULL && (require_peer(ctx, client_ca, err) < 0 ||
-			name_clients_authority(ctx, client_ca, err) < 0))) {
+		(client_ca != NULL &&
+			(require_peer(ctx, client_ca, err) < 0 || name_clients_authority(ctx, client_ca, err) < 0))) {
 		tls_context_free(ctx);
 		return NULL;
 	}
@@ -107,7 +107,8 @@ struct tls_context *tls_client_new(const char *ca, const char *name, const char 
 	if (ctx == NULL)
 		return NULL;
 	ctx->name = strdup(name);
-	if (ctx->name == NULL || require_peer(ctx, ca, err) < 0 || (cert != NULL && load_identity(ctx, cert, key, err) < 0)) {
+	if (ctx->name == NULL || require_peer(ctx, ca, err) < 0 ||
+		(cert != NULL && load_identity(ctx, cert, key, err) < 0)) {
 		if (ctx->name == NULL)
 			err_set(err, ENOMEM, "TLS context");
 		tls_context_free(ctx);

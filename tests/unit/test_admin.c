@@ -106,7 +106,8 @@ static const struct {
 	const char *starts;
 	const char *has;
 } cases[] = {
-	{ "GET /now HTTP/1.1\r\nHost: 127.0.0.1:9\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n", "{\"ok\":true}\n" },
+	{ "GET /now HTTP/1.1\r\nHost: 127.0.0.1:9\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n",
+		"{\"ok\":true}\n" },
 	{ "GET /now HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 200 OK\r\n", "Content-Length: 12\r\n" },
 	{ "GET /now HTTP/1.1\r\nHost: LocalHost:80\r\n\r\n", "HTTP/1.1 200 OK\r\n", "Connection: close\r\n" },
 	{ "GET /now HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", "HTTP/1.1 200 OK\r\n", "no-store" },

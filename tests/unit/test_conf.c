@@ -39,14 +39,31 @@ static int parse_list(void *conf, const struct json_node *node, struct slice tex
 static const struct conf_key keys[] = {
 	{ .path = "name", .type = CONF_STRING, .offset = offsetof(struct sample, name), .env = "T_NAME" },
 	{ .path = "flag", .type = CONF_BOOL, .offset = offsetof(struct sample, flag), .dflt = "on", .env = "T_FLAG" },
-	{ .path = "limits.count", .type = CONF_INT, .offset = offsetof(struct sample, count), .min = -5, .max = 100,
-	  .dflt = "7", .env = "T_COUNT" },
-	{ .path = "timeouts.head", .type = CONF_DURATION, .offset = offsetof(struct sample, wait_ms), .min = 100,
-	  .max = 3600000, .dflt = "10s", .env = "T_HEAD" },
-	{ .path = "limits.size", .type = CONF_SIZE, .offset = offsetof(struct sample, size), .min = 1024, .max = 1 << 20,
-	  .dflt = "16KiB" },
-	{ .path = "level", .type = CONF_ENUM, .offset = offsetof(struct sample, level), .names = level_names,
-	  .dflt = "high" },
+	{ .path = "limits.count",
+		.type = CONF_INT,
+		.offset = offsetof(struct sample, count),
+		.min = -5,
+		.max = 100,
+		.dflt = "7",
+		.env = "T_COUNT" },
+	{ .path = "timeouts.head",
+		.type = CONF_DURATION,
+		.offset = offsetof(struct sample, wait_ms),
+		.min = 100,
+		.max = 3600000,
+		.dflt = "10s",
+		.env = "T_HEAD" },
+	{ .path = "limits.size",
+		.type = CONF_SIZE,
+		.offset = offsetof(struct sample, size),
+		.min = 1024,
+		.max = 1 << 20,
+		.dflt = "16KiB" },
+	{ .path = "level",
+		.type = CONF_ENUM,
+		.offset = offsetof(struct sample, level),
+		.names = level_names,
+		.dflt = "high" },
 	{ .path = "list", .type = CONF_CUSTOM, .parse = parse_list, .env = "T_LIST" },
 	{ .path = NULL },
 };
@@ -71,9 +88,14 @@ static void test_file(void)
 	struct sample s = { .name = NULL };
 	struct err err = ERR_INIT;
 
-	CU_ASSERT_EQUAL(conf_load_text(&s, keys, SLICE_LIT("// a comment\n{\"name\": \"x\", \"flag\": false, /* y */"
-		"\"limits\": {\"count\": -5, \"size\": \"64KiB\"}, \"timeouts\": {\"head\": \"250ms\"}, \"level\": \"low\","
-		"\"list\": [1, 2, 3]}"), "f", &err), 0);
+	CU_ASSERT_EQUAL(
+		conf_load_text(&s, keys,
+			SLICE_LIT(
+				"// a comment\n{\"name\": \"x\", \"flag\": false, /* y */"
+				"\"limits\": {\"count\": -5, \"size\": \"64KiB\"}, \"timeouts\": {\"head\": \"250ms\"}, \"level\": \"low\","
+				"\"list\": [1, 2, 3]}"),
+			"f", &err),
+		0);
 	CU_ASSERT_STRING_EQUAL(s.name, "x");
 	CU_ASSERT_FALSE(s.flag);
 	CU_ASSERT_EQUAL(s.count, -5);
@@ -104,20 +126,26 @@ static const struct {
 	{ "{\"timeouts\": 5}", "f:1:14: timeouts: must be an object" },
 	{ "{\"timeouts\": {\"head\": \"99ms\"}}", "f:1:23: timeouts.head: must be within 100ms and 1h" },
 	{ "{\"timeouts\": {\"head\": \"2h\"}}", "f:1:23: timeouts.head: must be within 100ms and 1h" },
-	{ "{\"timeouts\": {\"head\": 99999999999999999999}}", "f:1:23: timeouts.head: must be a number of seconds, or a"
-	  " string as \"250ms\", \"10s\", \"5m\", \"1h\"" },
+	{ "{\"timeouts\": {\"head\": 99999999999999999999}}",
+		"f:1:23: timeouts.head: must be a number of seconds, or a"
+		" string as \"250ms\", \"10s\", \"5m\", \"1h\"" },
 	{ "{\"timeouts\": {\"head\": \"99999999999999999999s\"}}", "f:1:23: timeouts.head: must be within 100ms and 1h" },
 	{ "{\"timeouts\": {\"head\": 9223372036854775807}}", "f:1:23: timeouts.head: must be within 100ms and 1h" },
-	{ "{\"timeouts\": {\"head\": -1}}", "f:1:23: timeouts.head: \"-1\" is not a number of seconds, or a string as"
-	  " \"250ms\", \"10s\", \"5m\", \"1h\"" },
-	{ "{\"timeouts\": {\"head\": \"\"}}", "f:1:23: timeouts.head: \"\" is not a number of seconds, or a string as"
-	  " \"250ms\", \"10s\", \"5m\", \"1h\"" },
-	{ "{\"timeouts\": {\"head\": \"5 s\"}}", "f:1:23: timeouts.head: \"5 s\" is not a number of seconds, or a string"
-	  " as \"250ms\", \"10s\", \"5m\", \"1h\"" },
-	{ "{\"timeouts\": {\"head\": \"s\"}}", "f:1:23: timeouts.head: \"s\" is not a number of seconds, or a string as"
-	  " \"250ms\", \"10s\", \"5m\", \"1h\"" },
-	{ "{\"limits\": {\"size\": \"16kb\"}}", "f:1:21: limits.size: \"16kb\" is not a number of bytes, or a string as"
-	  " \"16KiB\", \"64MiB\"" },
+	{ "{\"timeouts\": {\"head\": -1}}",
+		"f:1:23: timeouts.head: \"-1\" is not a number of seconds, or a string as"
+		" \"250ms\", \"10s\", \"5m\", \"1h\"" },
+	{ "{\"timeouts\": {\"head\": \"\"}}",
+		"f:1:23: timeouts.head: \"\" is not a number of seconds, or a string as"
+		" \"250ms\", \"10s\", \"5m\", \"1h\"" },
+	{ "{\"timeouts\": {\"head\": \"5 s\"}}",
+		"f:1:23: timeouts.head: \"5 s\" is not a number of seconds, or a string"
+		" as \"250ms\", \"10s\", \"5m\", \"1h\"" },
+	{ "{\"timeouts\": {\"head\": \"s\"}}",
+		"f:1:23: timeouts.head: \"s\" is not a number of seconds, or a string as"
+		" \"250ms\", \"10s\", \"5m\", \"1h\"" },
+	{ "{\"limits\": {\"size\": \"16kb\"}}",
+		"f:1:21: limits.size: \"16kb\" is not a number of bytes, or a string as"
+		" \"16KiB\", \"64MiB\"" },
 	{ "{\"limits\": {\"size\": \"9GiB\"}}", "f:1:21: limits.size: must be within 1KiB and 1MiB" },
 	{ "{\"limits\": {\"count\": 101}}", "f:1:22: limits.count: must be within -5 and 100" },
 	{ "{\"limits\": {\"count\": \"7\"}}", "f:1:22: limits.count: must be an integer" },
@@ -160,7 +188,8 @@ static void test_environment_wins(void)
 	setenv("T_HEAD", "3", 1);
 	setenv("T_LIST", "abcd", 1);
 	CU_ASSERT_EQUAL(conf_load_text(&s, keys, SLICE_LIT("{\"name\": \"file\", \"flag\": true, \"list\": [9]}"), "f",
-		&err), 0);
+						&err),
+		0);
 	CU_ASSERT_STRING_EQUAL(s.name, "env");
 	CU_ASSERT_FALSE(s.flag);
 	CU_ASSERT_EQUAL(s.count, -3);
@@ -169,7 +198,8 @@ static void test_environment_wins(void)
 	conf_release(&s, keys);
 	setenv("T_HEAD", "soon", 1);
 	CU_ASSERT_EQUAL(conf_load(&s, keys, NULL, &err), -1);
-	CU_ASSERT_STRING_EQUAL(err.text, "environment variable T_HEAD: \"soon\" is not a number of seconds, or a string as"
+	CU_ASSERT_STRING_EQUAL(err.text,
+		"environment variable T_HEAD: \"soon\" is not a number of seconds, or a string as"
 		" \"250ms\", \"10s\", \"5m\", \"1h\"");
 	conf_release(&s, keys);
 	unsetenv("T_NAME");

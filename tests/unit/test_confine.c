@@ -58,7 +58,9 @@ static long probe_openat_creat(void)
 
 static long probe_openat2(void)
 {
-	struct { uint64_t flags, mode, resolve; } how = { 0, 0, 0 };
+	struct {
+		uint64_t flags, mode, resolve;
+	} how = { 0, 0, 0 };
 
 	return syscall(437, AT_FDCWD, "/etc/passwd", &how, sizeof(how));
 }
@@ -125,7 +127,9 @@ static long probe_fork(void)
 
 static long probe_thread(void)
 {
-	struct { uint64_t v[11]; } args = { { 0 } };
+	struct {
+		uint64_t v[11];
+	} args = { { 0 } };
 
 	return syscall(435, &args, sizeof(args));
 }
@@ -408,7 +412,10 @@ static int listen_here(struct sockaddr_in *at)
 
 static struct confine_plan plan_of(enum confine_role role)
 {
-	struct confine_plan plan = { .role = role, .uid = (uid_t)-1, .gid = (gid_t)-1, .max_fds = 128,
+	struct confine_plan plan = { .role = role,
+		.uid = (uid_t)-1,
+		.gid = (gid_t)-1,
+		.max_fds = 128,
 		.any_tcp = role == CONFINE_EGRESS };
 
 	if (geteuid() == 0)

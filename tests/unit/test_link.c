@@ -231,7 +231,9 @@ static void test_broken_messages(void)
 		char space[CMSG_SPACE(3 * sizeof(int))];
 	} control = { .space = { 0 } };
 	struct iovec iov = { &msg, sizeof(msg) };
-	struct msghdr head = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.space,
+	struct msghdr head = { .msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.space,
 		.msg_controllen = sizeof(control.space) };
 	int line[2], fd, probe[2];
 
@@ -242,8 +244,8 @@ static void test_broken_messages(void)
 	CU_ASSERT_EQUAL(link_receive(line[1], &msg, &fd), LINK_BROKEN);
 	/* Three descriptors: none stays open on this side. */
 	CU_ASSERT_EQUAL(socketpair(AF_UNIX, SOCK_STREAM, 0, probe), 0);
-	control.head = (struct cmsghdr){ .cmsg_len = CMSG_LEN(3 * sizeof(int)), .cmsg_level = SOL_SOCKET,
-		.cmsg_type = SCM_RIGHTS };
+	control.head =
+		(struct cmsghdr){ .cmsg_len = CMSG_LEN(3 * sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
 	for (int i = 0; i < 3; i++)
 		memcpy(CMSG_DATA(&control.head) + i * sizeof(int), &probe[0], sizeof(int));
 	CU_ASSERT_EQUAL(sendmsg(line[0], &head, 0), (ssize_t)sizeof(msg));

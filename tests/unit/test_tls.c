@@ -15,8 +15,8 @@
 /* --- certificates ----------------------------------------------------------------------------------------------- */
 
 static char dir[] = "/tmp/test_tls.XXXXXX";
-static const char *const files[] = { "ca", "ca.key", "server", "server.key", "client", "client.key", "other", "other.key",
-	"stranger", "stranger.key" };
+static const char *const files[] = { "ca", "ca.key", "server", "server.key", "client", "client.key", "other",
+	"other.key", "stranger", "stranger.key" };
 
 struct identity {
 	EVP_PKEY *key;
