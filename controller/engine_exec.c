@@ -142,10 +142,13 @@ static void file_over(struct exec_op *op, int code, const char *text, bool lost)
 	struct file_events events = op->file_events;
 	struct file_result r = { .code = code, .text = text, .lost = lost, .info = op->info, .truncated = op->truncated };
 	void *arg = op->arg;
+	struct buf entry = op->entry; /* a link's target borrows from it */
 
+	buf_init(&op->entry, EARLY_MAX);
 	op->state = OP_OVER;
 	op_free(op);
 	events.done(&r, arg);
+	buf_release(&entry);
 }
 
 static void kill_over(struct exec_op *op, int code, const char *text, unsigned killed, unsigned survivors)
@@ -248,7 +251,9 @@ static void file_ended(struct exec_op *op)
 
 	if (code == 0 && op->file.kind == FILE_READ && op->have_info == false)
 		op->have_info = true;
-	if (op->file.kind == FILE_STAT && (code == ENOENT || code == ENOTDIR)) {
+	/* find says what the link itself is when there is nothing behind it. */
+	bool dangling = op->file.follow && op->info.type == FILE_TYPE_SYMLINK;
+	if (op->file.kind == FILE_STAT && (code == ENOENT || code == ENOTDIR || dangling)) {
 		op->info = (struct file_info){ .type = FILE_TYPE_NONE };
 		code = 0;
 	}
@@ -812,6 +817,23 @@ static void arm(struct exec_op *op, int64_t ms, event_callback_fn fn)
 		abort();
 }
 
+/* Bytes outside ASCII as \0ooo: a path need not be UTF-8, and the request has to be. */
+static char *script_path(struct slice path)
+{
+	char *out = mem_zalloc(path.len * 5 + 1);
+	size_t n = 0;
+
+	for (size_t i = 0; i < path.len; i++) {
+		unsigned char c = (unsigned char)path.p[i];
+
+		if (c < 0x80 && c != '\\')
+			out[n++] = (char)c;
+		else
+			n += (size_t)snprintf(out + n, 6, "\\0%03o", c);
+	}
+	return out;
+}
+
 static struct json_object *file_argv(const struct exec_op *op, const struct file_request *rq)
 {
 	static const struct {
@@ -827,8 +849,10 @@ static struct json_object *file_argv(const struct exec_op *op, const struct file
 	struct json_object *argv = script_argv(scripts[rq->kind].script, scripts[rq->kind].name, rq->timeout_ms);
 	char number[32];
 
+	auto_free char *path = script_path(rq->path);
+
 	jadd_cstr(argv, op->err_mark.nonce);
-	add_slice(argv, rq->path);
+	jadd_cstr(argv, path);
 	switch (rq->kind) {
 	case FILE_STAT:
 		jadd_cstr(argv, rq->follow ? "1" : "0");

@@ -239,7 +239,8 @@ static const char text_kill[] =
 
 static const char text_read[] =
 	"export LC_ALL=C\n"
-	"nonce=$1 path=$2\n"
+	"nonce=$1\n"
+	"printf -v path %b \"$2\"\n"
 	"printf '%s' \"$nonce\" >&2\n"
 	"done_ok() { printf '%sE 0\\n' \"$nonce\" >&2; exit 0; }\n"
 	"fail() {\n"
@@ -264,7 +265,8 @@ static const char text_read[] =
 
 static const char text_write[] =
 	"export LC_ALL=C\n"
-	"nonce=$1 path=$2\n"
+	"nonce=$1\n"
+	"printf -v path %b \"$2\"\n"
 	"printf '%s' \"$nonce\" >&2\n"
 	"done_ok() { printf '%sE 0\\n' \"$nonce\" >&2; exit 0; }\n"
 	"fail() {\n"
@@ -322,7 +324,8 @@ static const char text_write[] =
 
 static const char text_stat[] =
 	"export LC_ALL=C\n"
-	"nonce=$1 path=$2\n"
+	"nonce=$1\n"
+	"printf -v path %b \"$2\"\n"
 	"printf '%s' \"$nonce\" >&2\n"
 	"done_ok() { printf '%sE 0\\n' \"$nonce\" >&2; exit 0; }\n"
 	"fail() {\n"
@@ -344,7 +347,8 @@ static const char text_stat[] =
 
 static const char text_list[] =
 	"export LC_ALL=C\n"
-	"nonce=$1 path=$2\n"
+	"nonce=$1\n"
+	"printf -v path %b \"$2\"\n"
 	"printf '%s' \"$nonce\" >&2\n"
 	"done_ok() { printf '%sE 0\\n' \"$nonce\" >&2; exit 0; }\n"
 	"fail() {\n"
@@ -369,7 +373,8 @@ static const char text_list[] =
 
 static const char text_remove[] =
 	"export LC_ALL=C\n"
-	"nonce=$1 path=$2\n"
+	"nonce=$1\n"
+	"printf -v path %b \"$2\"\n"
 	"printf '%s' \"$nonce\" >&2\n"
 	"done_ok() { printf '%sE 0\\n' \"$nonce\" >&2; exit 0; }\n"
 	"fail() {\n"

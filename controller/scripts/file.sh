@@ -1,6 +1,8 @@
 # What the file scripts share. stderr begins with the nonce and ends with a mark: "E 0", or "E F" and the error's text.
+# The path comes with \0ooo for what JSON cannot hold.
 export LC_ALL=C
-nonce=$1 path=$2
+nonce=$1
+printf -v path %b "$2"
 printf '%s' "$nonce" >&2
 done_ok() { printf '%sE 0\n' "$nonce" >&2; exit 0; }
 fail() {
