@@ -109,11 +109,10 @@ static void send_refusal(struct session *s, const struct refusal *r)
 	session_answered(s);
 }
 
+/* What the rules or the grammar say no to is denied; what could not be done has failed. */
 static const char *decision_of(enum reason reason)
 {
-	int status = reason_status(reason);
-
-	return status == 403 || status == 405 || (status >= 400 && status < 500) ? "deny" : "fail";
+	return reason_status(reason) < 500 ? "deny" : "fail";
 }
 
 void refuse(struct session *s, enum reason reason, const char *detail)

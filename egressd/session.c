@@ -21,7 +21,6 @@
 #define CLIENT_OUT_MAX (1024 * 1024)
 #define NAMED_MAX 300
 #define REFUSED_AT_ONCE_MAX 64 /* connections over the limit that are told so; more are closed without a word */
-#define LINGER_MS 2000
 
 #define M(state) (1u << SESSION_##state)
 
@@ -327,7 +326,6 @@ static void find_addresses(struct session *s)
 	struct addr pins[CONF_TARGET_ADDRS_MAX];
 	unsigned n = egress_conf_pins(e->conf, &s->dest.host, pins, ARRAY_SIZE(pins));
 	const struct answer *known = n == 0 ? resolve_cached(e->resolver, &s->dest.host) : NULL;
-	const struct rule *rule = NULL;
 	enum reason why = REASON_OK;
 
 	if (n > 0) {
@@ -338,12 +336,8 @@ static void find_addresses(struct session *s)
 		connect_to(s, known->addrs, known->n, false);
 		return;
 	}
-	/* Names under one wildcard share a group: their number is the client's choice. */
-	if (rules_match(e->conf->allow, &s->dest.host, s->dest.port, s->dest.connect ? &e->conf->connect_ports
-		: &e->conf->http_ports, &rule) != REASON_OK && rule == NULL)
-		rule = NULL;
 	session_set_state(s, SESSION_RESOLVE, e->conf->timeouts.dns + 1000);
-	s->lookup = resolve_start(e->resolver, &s->dest.host, rule, on_resolved, s, &why);
+	s->lookup = resolve_start(e->resolver, &s->dest.host, s->group, on_resolved, s, &why);
 	if (s->lookup == NULL)
 		refuse(s, why, NULL);
 }
@@ -379,6 +373,7 @@ static enum reason check_rules(struct session *s)
 
 	if (rule != NULL && r == REASON_OK)
 		s->rule = strdup(rule->text);
+	s->group = rule;
 	if (r != REASON_OK && c->mode == MODE_WARN) {
 		s->warned = r;
 		log_warn("%s %s:%u would be refused: %s", s->peer, s->dest.host.name, (unsigned)s->dest.port, reason_text(r));

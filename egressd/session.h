@@ -48,6 +48,7 @@ struct session {
 	struct http_head *head; /* while heads are read; NULL in a tunnel */
 	struct dest dest; /* dest.path is only good while the head is in client.in */
 	char *rule; /* the allowlist entry that let it in */
+	const void *group; /* the same, for the limit of lookups: how many names a wildcard has is the client's choice */
 	char *named; /* what the client called its destination */
 	char method[16];
 	int64_t begun_us;
