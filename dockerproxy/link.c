@@ -5,6 +5,7 @@
 #include <event2/event.h>
 #include <string.h>
 #include <sys/queue.h>
+#include <time.h>
 
 #include "dockerproxy/link_wire.h"
 
@@ -30,6 +31,8 @@ struct link {
 	uint32_t next_id;
 	bool gone;
 	bool ready_unsent;
+	bool audit_asked;
+	time_t audit_asked_s;
 	bool retired, stopped; /* told */
 };
 
@@ -205,6 +208,19 @@ void link_ready(struct link *link)
 {
 	link->ready_unsent = true;
 	flush(link);
+}
+
+void link_audit_lost(struct link *link)
+{
+	const struct link_msg msg = { .type = LINK_AUDIT };
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (link->gone || (link->audit_asked && now.tv_sec <= link->audit_asked_s))
+		return;
+	/* A line that is full is asked over again later. */
+	link->audit_asked = link_send(link->fd, &msg, -1) > 0;
+	link->audit_asked_s = now.tv_sec;
 }
 
 struct link_dial *link_connect(struct link *link, link_connect_cb cb, void *arg)

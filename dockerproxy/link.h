@@ -33,6 +33,8 @@ void link_free(struct link *link); /* outstanding dials are dropped without a ca
 
 void link_ready(struct link *link); /* once: the worker serves */
 
+void link_audit_lost(struct link *link); /* asks for handlers.audit; at most once a second is passed on */
+
 /* fd: connected, non-blocking, close-on-exec, the callee's; or -1 and error is an errno value (ETIMEDOUT, ECONNREFUSED …). */
 typedef void (*link_connect_cb)(int fd, int error, void *arg);
 

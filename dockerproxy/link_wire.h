@@ -16,7 +16,7 @@ enum link_type {
 	LINK_DIALED, /* master: id, and a descriptor or an error */
 	LINK_RETIRE, /* master: drain without a bound */
 	LINK_STOP, /* master: drain within timeouts.drain */
-	LINK_AUDIT, /* master: a descriptor */
+	LINK_AUDIT, /* worker: the audit log is lost; master: a descriptor for it */
 };
 
 struct link_msg {

@@ -22,6 +22,8 @@
 #define PROC_OWN_FDS 128
 #define PROC_FDS_PER_CONNECTION 4 /* client, engine, and two more of a TLS end */
 
+#define AUDIT_RENEW_MS 500
+
 /* An answer that waits until the line takes it. */
 struct reply {
 	TAILQ_ENTRY(reply) entry;
@@ -234,10 +236,27 @@ static void dial(struct proc *p, uint32_t id)
 		d->dial = started;
 }
 
+/* The sink went away, a restarted syslog for one. A worker that asks without end is not heard each time. */
+static void renew_audit(struct proc *p)
+{
+	int64_t now = proc_now_ms();
+	struct err err = ERR_INIT;
+
+	if (now - p->audit_ms < AUDIT_RENEW_MS)
+		return;
+	p->audit_ms = now;
+	if (audit_reopen(p->generation->audit, &err) < 0)
+		log_error("%s", err.text);
+	else
+		proc_give_audit(p);
+}
+
 static void on_message(struct proc *p, const struct link_msg *msg)
 {
 	if (msg->type == LINK_DIAL) {
 		dial(p, msg->id);
+	} else if (msg->type == LINK_AUDIT) {
+		renew_audit(p);
 	} else if (msg->type == LINK_READY && !p->ready) {
 		p->ready = true;
 		p->on_ready(p, p->arg);

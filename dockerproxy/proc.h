@@ -31,6 +31,7 @@ struct proc {
 	bool ready;
 	bool leaving; /* was told to drain or killed: its end is no crash */
 	int64_t started_ms;
+	int64_t audit_ms; /* when it last asked for the audit log */
 	int line;
 	struct event *readable;
 	struct event *writable;

@@ -302,6 +302,8 @@ static void serve(struct worker *w)
 		if (event_base_loop(w->base, EVLOOP_ONCE) != 0)
 			return;
 		audit_flush(w->setup->audit);
+		if (audit_lost(w->setup->audit))
+			link_audit_lost(w->link);
 		publish(w);
 	}
 }

@@ -45,6 +45,7 @@ struct audit {
 	struct buf value; /* escaped value, before it is known to fit */
 	struct buf out; /* whole lines that wait for the sink; the first may be the rest of one */
 	bool buffered;
+	bool lost; /* the other end of a socket is gone */
 	bool open; /* between begin and end */
 	bool cut;
 	uint64_t dropped;
@@ -125,6 +126,7 @@ static void set_fd(struct audit *a, int fd)
 	else
 		a->line_max = type == S_IFREG ? AUDIT_LINE_FILE : AUDIT_LINE_PIPE;
 	a->regular = type == S_IFREG;
+	a->lost = false;
 	a->may_block = fd >= 0 && !a->is_socket && !a->regular && (fcntl(fd, F_GETFL) & O_NONBLOCK) == 0;
 }
 
@@ -199,6 +201,11 @@ int audit_reopen(struct audit *a, struct err *err)
 int audit_fd(const struct audit *a)
 {
 	return a->fd;
+}
+
+bool audit_lost(const struct audit *a)
+{
+	return a->lost;
 }
 
 void audit_adopt(struct audit *a, int fd)
@@ -360,8 +367,11 @@ void audit_flush(struct audit *a)
 		size_t cut = a->sink == SINK_SYSLOG ? 1 : 0;
 		ssize_t n = sink_write(a, slice_make(buf_head(&a->out), want - cut));
 
-		if (n < 0)
+		if (n < 0) {
+			a->lost = a->sink == SINK_SYSLOG && errno != EAGAIN && errno != ENOBUFS;
 			return;
+		}
+		a->lost = false;
 		buf_consume(&a->out, a->sink == SINK_SYSLOG ? want : (size_t)n);
 		if ((size_t)n + cut < want)
 			return;

@@ -28,6 +28,7 @@ uint64_t audit_dropped(const struct audit *a);
  */
 int audit_reopen(struct audit *a, struct err *err) MUSTCHECK;
 int audit_fd(const struct audit *a); /* -1 when off */
+bool audit_lost(const struct audit *a); /* syslog is gone (restarted, perhaps): reopening helps */
 void audit_adopt(struct audit *a, int fd); /* takes the descriptor in place of its own */
 
 /* One record: begin writes time (RFC 3339, UTC, microseconds), program and event ("decision", "close", …). */

@@ -3,8 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -369,6 +373,66 @@ static void test_shared_file(void)
 	close_dir();
 }
 
+/* Syslog at its fixed path: in a mount namespace of our own, where that path is ours. */
+static int syslog_child(void)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX, .sun_path = "/dev/log" };
+	struct err err = ERR_INIT;
+	struct audit *a;
+	char text[4096];
+	ssize_t n;
+	int daemon;
+
+	if (unshare(geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) < 0 ||
+		mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || mount("none", "/dev", "tmpfs", 0, NULL) < 0)
+		return 77;
+	if (audit_open("syslog", "p", &err) != NULL || strstr(err.text, "/dev/log") == NULL)
+		return 1;
+	daemon = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+	if (bind(daemon, (struct sockaddr *)&sun, sizeof(sun)) < 0 || (a = audit_open("syslog", "p", &err)) == NULL)
+		return 2;
+	audit_begin(a, "one");
+	audit_end(a);
+	n = recv(daemon, text, sizeof(text) - 1, 0);
+	text[n > 0 ? n : 0] = '\0';
+	if (strncmp(text, "<86>p[", 6) != 0 || strstr(text, "]: {\"time\"") == NULL || text[n - 1] != '}' || audit_lost(a))
+		return 3;
+	/* It restarts: what is logged meanwhile waits, and goes to the new one. */
+	close(daemon);
+	audit_begin(a, "two");
+	audit_end(a);
+	if (!audit_lost(a))
+		return 4;
+	unlink("/dev/log");
+	daemon = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+	if (bind(daemon, (struct sockaddr *)&sun, sizeof(sun)) < 0 || audit_reopen(a, &err) < 0)
+		return 5;
+	audit_begin(a, "three");
+	audit_end(a);
+	n = recv(daemon, text, sizeof(text) - 1, 0);
+	text[n > 0 ? n : 0] = '\0';
+	if (strstr(text, "\"two\"") == NULL || strstr(text, "\"three\"") != NULL)
+		return 6;
+	n = recv(daemon, text, sizeof(text) - 1, 0);
+	text[n > 0 ? n : 0] = '\0';
+	audit_free(a);
+	return strstr(text, "\"three\"") != NULL ? 0 : 7;
+}
+
+static void test_syslog(void)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(syslog_child());
+	CU_ASSERT_EQUAL(waitpid(pid, &status, 0), pid);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		printf("(no mount namespace here) ");
+	else
+		CU_ASSERT_EQUAL(status, 0);
+}
+
 static void test_off_and_errors(void)
 {
 	struct err err = ERR_INIT;
@@ -397,6 +461,7 @@ static const struct unit_test tests[] = {
 	{ "buffered", test_buffered },
 	{ "reopen", test_reopen },
 	{ "shared file", test_shared_file },
+	{ "syslog", test_syslog },
 	{ "off and errors", test_off_and_errors },
 };
 
