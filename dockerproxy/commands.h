@@ -9,5 +9,6 @@ int dockerproxy_run(int argc, char **argv);
 int dockerproxy_explain(int argc, char **argv); /* 0 allow, 1 deny, 2 cannot say */
 int dockerproxy_print_policy(int argc, char **argv);
 int dockerproxy_import_env(int argc, char **argv);
+int dockerproxy_learn(int argc, char **argv);
 
 #endif

@@ -21,6 +21,8 @@ static const struct command {
 	{ "explain", dockerproxy_explain, "[--policy FILE] [--header 'N: V']... [--body FILE|-] METHOD TARGET",
 		"what the policy says of a request, and what the engine would be sent" },
 	{ "print-policy", dockerproxy_print_policy, "[--policy FILE]", "the policy as plain JSON" },
+	{ "learn", dockerproxy_learn, "[--policy FILE] --log FILE...",
+		"a proposed policy from what a warn-mode audit log recorded" },
 	{ "import-env", dockerproxy_import_env, "[FILE]",
 		"a policy that opens what an HAProxy-based socket proxy's environment did (CONTAINERS=1, POST=0, ...)" },
 	{ "help", cmd_help, "", "show this text" },
