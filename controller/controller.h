@@ -16,7 +16,10 @@
 #include "controller/engine.h"
 #include "controller/exec_backend.h"
 
+struct command;
 struct sandbox;
+
+TAILQ_HEAD(command_list, command);
 
 struct sandbox_wait {
 	TAILQ_ENTRY(sandbox_wait) link;
@@ -39,6 +42,7 @@ struct sandbox {
 	int64_t max_command_ms; /* by its label; 0: not known yet */
 	bool has_runner; /* by its image's label */
 	bool runner_known;
+	struct command_list commands; /* of this process */
 	unsigned users; /* operations that hold this entry */
 };
 

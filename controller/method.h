@@ -45,6 +45,9 @@ extern const struct method *const methods[];
 const struct method *method_find(struct slice name);
 const char *param_schema(enum param_type t);
 
+/* This process's commands that a kill is meant for (ntags 0: all) learn that their end is an abort. */
+void method_exec_mark(struct sandbox *s, const struct slice *tags, unsigned ntags);
+
 /* Checks names and types of the parameters by the row; 0, or -1 (EINVAL) naming the one that is wrong. */
 int method_check(const struct method *m, const struct json_node *params, struct err *err) MUSTCHECK;
 

@@ -21,6 +21,8 @@
 #define ENV_MAX 256
 #define KILL_MS 10000 /* after a kill without effect the sandbox is restarted */
 
+static void on_output(enum exec_stream stream, struct slice data, void *arg);
+
 static const char *const stream_names[EXEC_STREAMS] = { "stdout", "stderr" };
 
 struct stream {
@@ -30,6 +32,7 @@ struct stream {
 };
 
 struct command {
+	TAILQ_ENTRY(command) link; /* the sandbox's */
 	struct call *call;
 	struct sandbox *sandbox;
 	struct ensure *ensure;
@@ -50,6 +53,7 @@ struct command {
 	/* its course */
 	bool recovered; /* was started again once already */
 	bool timed_out, aborted, killing, restarted;
+	bool marked; /* a kill by tag or of all was meant for it */
 	bool input_closed;
 	struct buf later; /* execInput before there was room */
 	struct stream streams[EXEC_STREAMS];
@@ -75,8 +79,22 @@ static void command_free(struct command *c)
 		buf_release(&c->streams[i].captured);
 	buf_release(&c->later);
 	free(c->input);
+	TAILQ_REMOVE(&c->sandbox->commands, c, link);
 	sandbox_put(c->sandbox);
 	free(c);
+}
+
+void method_exec_mark(struct sandbox *s, const struct slice *tags, unsigned ntags)
+{
+	struct command *c;
+
+	TAILQ_FOREACH(c, &s->commands, link) {
+		bool meant = ntags == 0;
+
+		for (unsigned i = 0; i < ntags && !meant; i++)
+			meant = c->request.tag.p != NULL && slice_eq(c->request.tag, tags[i]);
+		c->marked = c->marked || meant;
+	}
 }
 
 static void fail(struct command *c, int code, const char *text, struct json_object *data)
@@ -132,7 +150,8 @@ static struct json_object *outcome_json(struct command *c, const struct exec_out
 	jset_bool(r, "stdoutTruncated", cut[EXEC_STDOUT]);
 	jset_bool(r, "stderrTruncated", cut[EXEC_STDERR]);
 	jset_bool(r, "timedOut", c->timed_out || o->timed_out);
-	jset_bool(r, "aborted", !c->timed_out && !o->timed_out && (c->aborted || o->killed));
+	jset_bool(r, "aborted", !c->timed_out && !o->timed_out && (c->aborted || o->killed ||
+		(c->marked && number == SIGKILL)));
 	jset_bool(r, "oomKilled", o->oom == EXEC_YES);
 	jset_int(r, "durationMs", o->duration_us >= 0 ? o->duration_us / 1000 : clock_ms() - c->began_ms);
 	if (o->survivors > 0)
@@ -140,6 +159,22 @@ static struct json_object *outcome_json(struct command *c, const struct exec_out
 	if (c->restarted)
 		jset_bool(r, "sandboxRestarted", true);
 	return r;
+}
+
+/* A program that is not there, or is none, is the command's own fault: it ends as it would under a shell or env. */
+static bool shell_status(struct command *c, struct exec_outcome *o)
+{
+	bool missing = o->code == ENOENT || o->code == ENOTDIR;
+	bool none = o->code == EACCES || o->code == ENOEXEC || o->code == EISDIR || o->code == ELIBBAD;
+
+	if (c->request.line.p != NULL || (!missing && !none) || strstr(o->text, "program") == NULL)
+		return false;
+	auto_free char *text = mem_printf("%.*s: %s\n", SLICE_ARG(c->argv[0]), strerror(o->code));
+	on_output(EXEC_STDERR, slice_str(text), c);
+	o->bytes[EXEC_STDERR] = strlen(text);
+	o->end = EXEC_EXITED;
+	o->exit_code = missing ? 127 : 126;
+	return true;
 }
 
 static void on_running(const struct err *err, void *arg);
@@ -158,6 +193,9 @@ static void on_done(const struct exec_outcome *o, void *arg)
 		c->ensure = ensure_running(c->sandbox, on_running, c);
 		return;
 	}
+	struct exec_outcome as_shell = *o;
+	if (o->end == EXEC_START_FAILED && shell_status(c, &as_shell))
+		o = &as_shell;
 	if (o->end == EXEC_START_FAILED && !(o->code == ECANCELED && ours)) {
 		fail(c, o->code, o->text, NULL);
 		return;
@@ -234,7 +272,7 @@ static void on_output(enum exec_stream stream, struct slice data, void *arg)
 	else if (buf_put_slice(&c->streams[stream].captured, data) != 0)
 		log_warn("output beyond its limit was dropped");
 	c->unconsumed += data.len;
-	if (!congested(c)) {
+	if (c->op != NULL && !congested(c)) {
 		c->backend->ops->consumed(c->op, c->unconsumed);
 		c->unconsumed = 0;
 	}
@@ -544,6 +582,7 @@ static void start_exec(struct call *call)
 	struct command *c = mem_zalloc(sizeof(*c));
 	c->call = call;
 	c->sandbox = sandbox_get(call->controller, name);
+	TAILQ_INSERT_TAIL(&c->sandbox->commands, c, link);
 	c->began_ms = clock_ms();
 	buf_init(&c->later, 1 << 20);
 	if (read_request(c, call->params, &err) != 0) {

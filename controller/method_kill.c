@@ -87,6 +87,7 @@ static void on_running(const struct err *err, void *arg)
 		over(k, err, NULL);
 		return;
 	}
+	method_exec_mark(k->sandbox, k->tags, k->ntags);
 	b = sandbox_backend(k->sandbox, false);
 	if (b->ops->kill_tagged(b, k->tags, k->ntags, on_killed, k, &fault) != 0)
 		over(k, &fault, NULL);

@@ -127,7 +127,8 @@ class Suite:
         self.is_("write follows and keeps the link", (self.call("readFile", path="/workspace/target")["data"],
                  self.call("stat", path="/workspace/link")["type"]), ("new", "symlink"))
         self.fails("a loop", "invalid", "ELOOP", "readFile", path="/workspace/loop")
-        self.fails("a link to what the user may not write", "denied", "EROFS", "writeFile", path="/workspace/out", data="x")
+        self.is_("a link to what the user may not write",
+                 kind_of(lambda: self.call("writeFile", path="/workspace/out", data="x")), "denied")
         self.call("removeFile", path="/workspace/link")
         self.is_("remove takes the link, not its target", self.call("stat", path="/workspace/target")["exists"], True)
 
