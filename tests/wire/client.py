@@ -5,6 +5,7 @@ import fcntl
 import socket
 import struct
 import termios
+import threading
 import time
 
 
@@ -120,6 +121,15 @@ class Client:
                 raise ValueError("chunk end")
             if n == 0:
                 return body
+
+    def exchange(self, data, change):
+        """Sends data and reads as much at the same time: what comes back has to be change(data)."""
+        sender = threading.Thread(target=self.send, args=(data,))
+        sender.start()
+        got = self._exactly(len(data))
+        sender.join()
+        if got != change(data):
+            raise ValueError("the tunnel changed what it carried")
 
     def read_rest(self):
         while not self.ended:
