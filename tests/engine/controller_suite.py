@@ -113,7 +113,7 @@ def inspect(name):
 
 def processes(name):
     """Argument lists of what runs in the sandbox, by the sandbox's own /proc (root without capability)."""
-    script = 'for p in /proc/[0-9]*; do tr "\\0" " " <$p/cmdline 2>/dev/null && echo; done'
+    script = 'for p in /proc/[0-9]*; do { tr "\\0" " " <$p/cmdline && echo; } 2>/dev/null; done; true'
     return docker("exec", "-u", "1000:1000", name, "bash", "-c", script)
 
 
