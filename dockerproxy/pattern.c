@@ -1,4 +1,4 @@
-/* Patterns on PCRE2: the checks at load, and the limits at match. */
+/* Patterns: the checks at load, an automaton where one can be made, else PCRE2 and its limits at match. */
 #include "dockerproxy/pattern.h"
 
 #include <errno.h>
@@ -10,12 +10,15 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include "dockerproxy/automaton.h"
+
 #define PATTERN_MAX 1024 /* bytes of a pattern's text */
 #define MATCH_LIMIT 100000 /* steps of the matcher: far above what an honest pattern needs for 32 KiB */
 #define DEPTH_LIMIT 20000 /* nested backtracking points */
 #define HEAP_LIMIT 8192 /* KiB */
 
 struct pattern {
+	struct automaton *automaton; /* NULL: code has to do it */
 	pcre2_code *code;
 	char text[];
 };
@@ -88,6 +91,14 @@ static int check_anchors(struct slice s, struct err *err)
 	return 0;
 }
 
+/* What '.' leaves out is a matter of how the library was built; the automaton leaves out the line feed alone. */
+static bool dot_is_known(void)
+{
+	uint32_t newline = 0;
+
+	return pcre2_config(PCRE2_CONFIG_NEWLINE, &newline) == 0 && newline == PCRE2_NEWLINE_LF;
+}
+
 struct pattern *pattern_new(struct slice text, struct err *err)
 {
 	uint32_t options = PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_DOLLAR_ENDONLY | PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C |
@@ -118,6 +129,12 @@ struct pattern *pattern_new(struct slice text, struct err *err)
 		free(p);
 		return NULL;
 	}
+	if (dot_is_known())
+		p->automaton = automaton_new(slice_make(text.p + 1, text.len - 2));
+	if (p->automaton != NULL) {
+		pcre2_code_free(p->code);
+		p->code = NULL;
+	}
 	return p;
 }
 
@@ -125,6 +142,7 @@ void pattern_free(struct pattern *p)
 {
 	if (p == NULL)
 		return;
+	automaton_free(p->automaton);
 	pcre2_code_free(p->code);
 	free(p);
 }
@@ -163,9 +181,11 @@ void pattern_scratch_free(struct pattern_scratch *s)
 
 enum pattern_result pattern_match(const struct pattern *p, struct slice subject, struct pattern_scratch *s)
 {
-	int rc = pcre2_match(p->code, (PCRE2_SPTR)subject.p, subject.len, 0, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, s->data,
-		s->limits);
+	int rc;
 
+	if (p->automaton != NULL)
+		return automaton_match(p->automaton, subject) ? PATTERN_YES : PATTERN_NO;
+	rc = pcre2_match(p->code, (PCRE2_SPTR)subject.p, subject.len, 0, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, s->data, s->limits);
 	if (rc >= 0)
 		return PATTERN_YES;
 	return rc == PCRE2_ERROR_NOMATCH ? PATTERN_NO : PATTERN_LIMIT;
