@@ -525,6 +525,30 @@ static void token_class(void)
 	CU_ASSERT_FALSE(http_is_token(slice_make("", 0)));
 }
 
+/* Every byte, at every place of a value that is long enough to be looked at in words. */
+static void value_bytes(void)
+{
+	static const char head[] = G "X: abcdefghijklmnopqrstuvwxyz\r\n\r\n";
+	size_t from = strlen(G "X: a"), to = strlen(head) - 5; /* white space at the ends is no part of the value */
+
+	for (int c = 0; c < 256; c++) {
+		enum http_reason want = c == '\r' ? HTTP_REASON_BARE_CR : c == '\n' ? HTTP_REASON_BARE_LF :
+			(c < 0x20 && c != '\t') || c == 0x7f ? HTTP_REASON_CONTROL : HTTP_OK;
+
+		for (size_t at = from; at < to; at++) {
+			char in[sizeof(head)];
+			struct http_head h;
+
+			memcpy(in, head, sizeof(head));
+			in[at] = (char)c;
+			http_head_init(&h, HTTP_REQUEST, HTTP_MAX_HEAD);
+			enum http_result r = http_head_read(&h, in, sizeof(head) - 1);
+			UNIT_CHECK(r == (want == HTTP_OK ? HTTP_DONE : HTTP_BAD), "byte 0x%02x at %zu", c, at);
+			UNIT_CHECK(h.reason == want, "byte 0x%02x at %zu: %s", c, at, http_reason_id(h.reason));
+		}
+	}
+}
+
 static const struct unit_test tests[] = {
 	{ "outcomes", outcomes },
 	{ "prefixes", prefixes },
@@ -539,6 +563,7 @@ static const struct unit_test tests[] = {
 	{ "status-and-phrase", status_and_phrase },
 	{ "lists", lists },
 	{ "token-class", token_class },
+	{ "value-bytes", value_bytes },
 };
 
 UNIT_MAIN("http1_head", tests)
