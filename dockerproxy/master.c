@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -12,6 +13,7 @@
 #include "dockerproxy/proc.h"
 #include "dockerproxy/sockets.h"
 #include "libgate/audit.h"
+#include "libgate/confine.h"
 #include "libgate/log.h"
 #include "libgate/notify.h"
 
@@ -27,6 +29,11 @@ enum state {
 	MASTER_RELOADING, /* the next configuration's workers start; the current one serves */
 	MASTER_STOPPING,
 };
+
+/* What the master of root needs: sockets and logs of other owners, low ports, and workers of another user. */
+static const uint64_t capabilities = 1ULL << CAP_CHOWN | 1ULL << CAP_DAC_OVERRIDE | 1ULL << CAP_FOWNER |
+	1ULL << CAP_KILL | 1ULL << CAP_SETGID | 1ULL << CAP_SETUID | 1ULL << CAP_SETPCAP | 1ULL << CAP_NET_BIND_SERVICE |
+	1ULL << CAP_SYS_RESOURCE;
 
 static const char *const state_names[] = { "starting", "serving", "reloading", "stopping" };
 
@@ -455,7 +462,7 @@ static void run(struct master *m)
 {
 	struct err err = ERR_INIT;
 
-	if (load_next(m, &err) < 0) {
+	if (confine_keep(capabilities, &err) < 0 || load_next(m, &err) < 0) {
 		log_error("%s", err.text);
 		m->exit_status = 1;
 		return;

@@ -44,6 +44,12 @@ int confine_find_user(const char *name, uid_t *uid, gid_t *gid, struct err *err)
 int confine_find_group(const char *name, gid_t *gid, struct err *err) MUSTCHECK;
 
 /*
+ * For a parent that starts confined children: gives up every capability that is not in keep (1 << CAP_…), and gaining any
+ * by an exec. Capabilities that it does not have it does not get.
+ */
+int confine_keep(uint64_t keep, struct err *err) MUSTCHECK;
+
+/*
  * Only for a process with one thread. Everything that opens files (keys, zone files, resolver settings, random numbers
  * of old libraries) must have happened. A failure leaves the process half confined: it must exit.
  */

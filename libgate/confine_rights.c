@@ -119,6 +119,25 @@ static int drop_capabilities(struct err *err)
 	return 0;
 }
 
+int confine_keep(uint64_t keep, struct err *err)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[2];
+
+	if (syscall(SYS_capget, &head, caps) < 0)
+		return err_errno(err, "capabilities cannot be read");
+	for (int i = 0; i < 2; i++) {
+		caps[i].permitted &= (uint32_t)(keep >> (32 * i));
+		caps[i].effective = caps[i].permitted;
+		caps[i].inheritable = 0;
+	}
+	if (syscall(SYS_capset, &head, caps) < 0)
+		return err_errno(err, "capabilities cannot be dropped");
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_errno(err, "no_new_privs");
+	return 0;
+}
+
 static int change_user(const struct confine_plan *plan, struct err *err)
 {
 	uid_t ruid, euid, suid;

@@ -114,6 +114,10 @@ is "it holds no descriptor of a file but the audit log and standard streams" "" 
 health=$(curl -s --unix-socket "$box/admin.sock" http://localhost/healthz)
 like "healthz says what is confined" '"seccomp":true' "$health"
 
+capabilities=$(sed -n 's/^CapPrm:	//p' "/proc/$master/status")
+is "the master keeps of root's capabilities only what it needs" 0 $((0x$capabilities & ~0x10005eb))
+like "and can gain nothing" '^NoNewPrivs:	1$' "$(cat "/proc/$master/status")"
+
 # --- admin
 like "readyz asks the engine" '"ready":true' "$(curl -s --unix-socket "$box/admin.sock" http://localhost/readyz)"
 like "metrics count" '^dockerproxy_' "$(curl -s --unix-socket "$box/admin.sock" http://localhost/metrics)"

@@ -642,6 +642,31 @@ static void test_identity(void)
 	CU_ASSERT_PTR_NOT_NULL(strstr(seen.missing, "turned off by configuration"));
 }
 
+static void test_keep(void)
+{
+	struct err err = ERR_INIT;
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		/* Of root's capabilities the named ones stay; nobody else gains any. */
+		if (confine_keep(1ULL << 0 | 1ULL << 5 | 1ULL << 39, &err) < 0 || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
+			_exit(1);
+		char line[256];
+		FILE *f = fopen("/proc/self/status", "re");
+		unsigned long long eff = 1, permitted = 1;
+
+		while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+			if (sscanf(line, "CapEff: %llx", &eff) != 1)
+				(void)sscanf(line, "CapPrm: %llx", &permitted);
+		_exit(eff == permitted && (eff & ~(1ULL << 0 | 1ULL << 5 | 1ULL << 39)) == 0 && (geteuid() != 0 || eff != 0)
+				? 0
+				: 2);
+	}
+	CU_ASSERT_EQUAL(waitpid(pid, &status, 0), pid);
+	CU_ASSERT_EQUAL(status, 0);
+}
+
 static void test_names(void)
 {
 	struct err err = ERR_INIT;
@@ -671,6 +696,7 @@ static const struct unit_test tests[] = {
 	{ "landlock ports", test_landlock_ports },
 	{ "directories", test_directories },
 	{ "identity", test_identity },
+	{ "keep", test_keep },
 	{ "names", test_names },
 };
 
