@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "controller/engine_exec.h"
+#include "controller/ensure.h"
 #include "controller/mem.h"
 #include "controller/runner_link.h"
+#include "libgate/log.h"
 
 #define ENGINE_TIMEOUT_MS 300000
 #define SANDBOXES_KEPT 1024 /* idle entries beyond this are dropped */
@@ -35,6 +37,8 @@ static void sandbox_free(struct sandbox *s)
 {
 	TAILQ_REMOVE(&s->controller->sandboxes, s, link);
 	s->controller->nsandboxes--;
+	if (s->recovery != NULL)
+		ensure_cancel(s->recovery);
 	drop_backends(s);
 	event_free(s->turn);
 	free(s->name);
@@ -128,13 +132,30 @@ static bool by_runner(const struct sandbox *s)
 	return mode == EXEC_MODE_RUNNER || (mode == EXEC_MODE_AUTO && s->has_runner);
 }
 
+static void on_recovered(const struct err *err, void *arg)
+{
+	struct sandbox *s = arg;
+
+	s->recovery = NULL;
+	if (err != NULL)
+		log_warn("%s is paused and cannot be made to run: %s", s->name, err->text);
+}
+
+static void recover(void *arg)
+{
+	struct sandbox *s = arg;
+
+	if (s->recovery == NULL)
+		s->recovery = ensure_running(s, on_recovered, s);
+}
+
 struct exec_backend *sandbox_backend(struct sandbox *s, bool root)
 {
 	struct exec_backend **slot = root ? &s->as_root : &s->as_user;
 	struct controller *c = s->controller;
 
 	if (*slot == NULL && !root && by_runner(s))
-		*slot = runner_link_new(c->engine, &c->channels, s->name);
+		*slot = runner_link_new(c->engine, &c->channels, s->name, recover, s);
 	else if (*slot == NULL)
 		*slot = engine_exec_new(c->engine, &c->channels, s->name, root ? "0:0" : SANDBOX_USER);
 	return *slot;

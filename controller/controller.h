@@ -17,6 +17,7 @@
 #include "controller/exec_backend.h"
 
 struct command;
+struct ensure;
 struct sandbox;
 
 TAILQ_HEAD(command_list, command);
@@ -43,6 +44,7 @@ struct sandbox {
 	bool has_runner; /* by its image's label */
 	bool runner_known;
 	struct command_list commands; /* of this process */
+	struct ensure *recovery; /* of a container that was found paused under its runner */
 	unsigned users; /* operations that hold this entry */
 };
 

@@ -19,7 +19,7 @@
 #define OUTPUT_MAX ((int64_t)64 << 20)
 #define ARGV_MAX 1024
 #define ENV_MAX 256
-#define KILL_MS 10000 /* after a kill without effect the sandbox is restarted */
+#define KILL_MS 20000 /* after a kill without effect the sandbox is restarted */
 
 static void on_output(enum exec_stream stream, struct slice data, void *arg);
 

@@ -20,7 +20,7 @@
 #define OPS_MAX 240 /* below the runner's own limit, so that a kill always finds a place */
 #define KILLS_MAX 8
 #define HELLO_MS 30000
-#define PING_MS 5000 /* asked after so long a silence, while operations wait */
+#define PING_MS 2000 /* asked after so long a silence, while operations wait */
 #define SILENCE_MS 300000 /* then the stream counts as lost */
 #define LATE_MS 30000 /* beyond an operation's own limit its outcome is unknown */
 #define KILL_MS 60000

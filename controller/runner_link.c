@@ -19,6 +19,8 @@ struct runner_link {
 	struct engine_call *call; /* of the start, or of a question */
 	struct hijack *hijack;
 	struct err reason; /* what the runner's absence looked like */
+	void (*recover)(void *arg);
+	void *arg;
 };
 
 static void no_stream(struct runner_link *l, int code, const char *text)
@@ -84,6 +86,13 @@ static void want_stream(void *arg)
 	l->call = engine_call(l->engine, "POST", path, body, REQUEST_MS, on_created, l);
 }
 
+static struct engine_call *inspect(struct runner_link *l, engine_cb cb)
+{
+	auto_free char *path = mem_printf("/containers/%s/json", l->container);
+
+	return engine_call(l->engine, "GET", path, NULL, REQUEST_MS, cb, l);
+}
+
 /* The engine reports a container that has stopped meanwhile as output, too: only its own word tells. */
 static void on_container(const struct engine_reply *reply, void *arg)
 {
@@ -107,10 +116,21 @@ static void no_runner(const struct err *err, void *arg)
 	struct runner_link *l = arg;
 
 	l->reason = *err;
-	auto_free char *path = mem_printf("/containers/%s/json", l->container);
 	if (l->call != NULL)
 		engine_cancel(l->call);
-	l->call = engine_call(l->engine, "GET", path, NULL, REQUEST_MS, on_container, l);
+	l->call = inspect(l, on_container);
+}
+
+/* The exec is there and silent: a paused container answers nothing. */
+static void on_silent(const struct engine_reply *reply, void *arg)
+{
+	struct runner_link *l = arg;
+	bool paused = false;
+
+	l->call = NULL;
+	json_get_bool(json_get(reply->json, "State"), "Paused", &paused);
+	if (reply->status == 200 && paused)
+		l->recover(l->arg);
 }
 
 static void on_exec(const struct engine_reply *reply, void *arg)
@@ -123,6 +143,8 @@ static void on_exec(const struct engine_reply *reply, void *arg)
 		json_get_bool(reply->json, "Running", &running);
 	if (reply->status == 404 || !running)
 		runner_detach(l->runner, "the sandbox was stopped or its runner has ended");
+	else if (reply->status == 200)
+		l->call = inspect(l, on_silent);
 }
 
 static void suspect(void *arg)
@@ -148,13 +170,16 @@ static void freed(void *arg)
 	free(l);
 }
 
-struct exec_backend *runner_link_new(struct engine *e, struct channel_set *channels, const char *container)
+struct exec_backend *runner_link_new(struct engine *e, struct channel_set *channels, const char *container,
+	void (*recover)(void *arg), void *arg)
 {
 	struct runner_link *l = mem_zalloc(sizeof(*l));
 	struct runner_owner owner = { want_stream, no_runner, suspect, freed, l };
 
 	l->engine = e;
 	l->container = mem_strdup(container);
+	l->recover = recover;
+	l->arg = arg;
 	l->runner = runner_new(channels, &owner);
 	return runner_backend(l->runner);
 }

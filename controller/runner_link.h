@@ -11,6 +11,8 @@
 #include "controller/engine.h"
 #include "controller/exec_backend.h"
 
-struct exec_backend *runner_link_new(struct engine *e, struct channel_set *channels, const char *container) MUSTCHECK;
+/* recover: operations wait in a container that is paused; make it run again. */
+struct exec_backend *runner_link_new(struct engine *e, struct channel_set *channels, const char *container,
+	void (*recover)(void *arg), void *arg) MUSTCHECK;
 
 #endif

@@ -166,23 +166,25 @@ static void read_limit(int proc_fd, struct proc *p)
 	p->limit = field(at + strspn(at, " "), 0);
 }
 
-static void read_process(int proc_fd, struct proc_table *t, pid_t pid)
+/* NULL when it is gone. */
+static struct proc *read_process(int proc_fd, struct proc_table *t, pid_t pid)
 {
 	struct proc *p = &t->rows[t->n];
 
 	memset(p, 0, sizeof(*p));
 	p->pid = pid;
 	if (!read_stat(proc_fd, p))
-		return;
+		return NULL;
 	t->n++;
 	if (p->zombie)
-		return;
+		return p;
 	read_env(proc_fd, p);
 	if (p->exec[0] == '\0')
 		read_limit(proc_fd, p);
+	return p;
 }
 
-int proc_scan(int proc_fd, struct proc_table *t)
+int proc_scan(int proc_fd, struct proc_table *t, void (*seen)(struct proc *p, void *arg), void *arg)
 {
 	static char entries[32768] __attribute__((aligned(8)));
 	long n;
@@ -193,10 +195,13 @@ int proc_scan(int proc_fd, struct proc_table *t)
 	while ((n = syscall(SYS_getdents64, proc_fd, entries, sizeof(entries))) > 0) {
 		for (long at = 0; at < n;) {
 			struct dirent_row *d = (struct dirent_row *)(void *)(entries + at);
+			struct proc *p = NULL;
 			pid_t pid;
 
 			if (number(d->name, &pid) && t->n < PROC_MAX)
-				read_process(proc_fd, t, pid);
+				p = read_process(proc_fd, t, pid);
+			if (p != NULL)
+				seen(p, arg);
 			at += d->reclen;
 		}
 	}

@@ -36,8 +36,8 @@ struct proc_table {
 };
 
 int proc_open(void); /* a descriptor of /proc, or -1 */
-/* 0, or -1 when /proc cannot be read. Rows are in the order of the directory. */
-int proc_scan(int proc_fd, struct proc_table *t);
+/* 0, or -1 when /proc cannot be read. Rows are in the order of the directory; seen() gets each as soon as it is read. */
+int proc_scan(int proc_fd, struct proc_table *t, void (*seen)(struct proc *p, void *arg), void *arg);
 struct proc *proc_find(struct proc_table *t, pid_t pid, uint64_t start);
 
 #endif

@@ -176,6 +176,26 @@ static void carry_marks(struct proc_table *now, struct proc_table *before)
 	}
 }
 
+struct jobs {
+	struct kill_job *const *list;
+	unsigned n;
+};
+
+/*
+ * Stops what is plainly a target while the scan still runs: among a thousand processes that fork all the time the
+ * runner gets a thousandth of the processor, and more with each one that stands still.
+ */
+static void stop_at_once(struct proc *p, void *arg)
+{
+	const struct jobs *jobs = arg;
+
+	if (spared(p))
+		return;
+	for (unsigned i = 0; i < jobs->n; i++)
+		if (jobs->list[i]->phase == KILL_FREEZING && is_target(&jobs->list[i]->target, p))
+			send_signal(p, SIGSTOP);
+}
+
 static void admit(struct tree *t, struct kill_job *job)
 {
 	for (unsigned i = 0; i < TREE_JOBS; i++) {
@@ -184,6 +204,8 @@ static void admit(struct tree *t, struct kill_job *job)
 		t->bits |= UINT64_C(1) << i;
 		job->bit = i;
 		job->phase = KILL_FREEZING;
+		if (job->target.leader > 1)
+			kill(-job->target.leader, SIGSTOP);
 		return;
 	}
 }
@@ -192,6 +214,7 @@ void tree_step(struct tree *t, struct kill_job *const *jobs, unsigned njobs, int
 {
 	struct proc_table *before = &t->tables[t->now];
 	struct proc_table *now = &t->tables[1 - t->now];
+	struct jobs all = { jobs, njobs };
 	uint64_t used = t->bits;
 	bool broken;
 	bool active = false;
@@ -204,7 +227,7 @@ void tree_step(struct tree *t, struct kill_job *const *jobs, unsigned njobs, int
 	/* A bit that starts anew must not inherit the marks of the job that had it before. */
 	for (unsigned i = 0; i < before->n; i++)
 		before->rows[i].marks &= used;
-	broken = proc_scan(t->proc_fd, now) != 0;
+	broken = proc_scan(t->proc_fd, now, stop_at_once, &all) != 0;
 	carry_marks(now, before);
 	for (unsigned i = 0; i < njobs; i++) {
 		struct kill_job *job = jobs[i];
