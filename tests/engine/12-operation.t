@@ -12,6 +12,9 @@ socket=$box/docker.sock
 port=$((20000 + $$ % 10000))
 safe=(--cap-drop ALL --security-opt no-new-privileges --read-only --pids-limit 100 --memory 64m --network none
 	--label dev.capybara.sandbox=1)
+master=
+# Whatever ends the test early must not leave the proxy behind.
+trap '[ -z "$master" ] || kill "$master"; rm -rf "$scratch"' EXIT
 mkdir -m 755 "$box"
 chmod 755 "$scratch"
 
@@ -206,6 +209,7 @@ release 51
 is "what was under way finishes" "running done bye" "$(xargs <"$box/out.51")"
 wait "$master"
 is "and the program ends well" 0 $?
+master=
 ok "its sockets are gone" test ! -e "$socket"
 
 # --- as another user, in the group of the engine's socket
@@ -231,6 +235,7 @@ like "whose workers are confined too" '^Seccomp:	2$' "$(cat "/proc/$(workers | h
 kill -TERM "$master"
 wait "$master"
 is "and stops" 0 $?
+master=
 chmod "$engine_mode" "${DOCKER_HOST#unix://}"
 
 docker rm -fv "$name" >/dev/null
