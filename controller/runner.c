@@ -67,6 +67,7 @@ struct runner {
 	unsigned busy; /* calls into the owner under way */
 	bool doomed; /* freed while one was */
 	unsigned epoch; /* of the stream: what is left of an old one is not taken for a new one's */
+	bool garbage; /* what came is no greeting: the rest of it is read for the diagnosis until the stream ends */
 	char diagnosis[DIAGNOSIS_MAX + 1]; /* what came in place of a runner, or on its stderr */
 	bool failing; /* end what is not sent, for this reason: */
 	struct err failure;
@@ -275,6 +276,7 @@ static void drop_link(struct runner *r)
 	if (r->channel != NULL)
 		channel_end(STEAL(r->channel));
 	buf_release(&r->in);
+	r->garbage = false;
 	r->epoch++;
 	set_state(r, LINK_NONE);
 }
@@ -474,8 +476,8 @@ static size_t take_frames(struct runner *r, struct slice data)
 			break;
 		case FRAME_BAD:
 			if (r->state == LINK_GREETING) {
+				r->garbage = true;
 				diagnose(r, slice_skip(data, at));
-				lose_link(r, ENOEXEC, "the runner did not start");
 			} else {
 				lose_link(r, EPROTO, frame_fault_text(fault));
 			}
@@ -490,6 +492,10 @@ static void take_output(struct runner *r, struct slice data)
 	unsigned epoch = r->epoch;
 	size_t n;
 
+	if (r->garbage) {
+		diagnose(r, data);
+		return;
+	}
 	if (buf_len(&r->in) == 0) {
 		data = slice_skip(data, take_frames(r, data));
 		if (r->doomed || epoch != r->epoch || data.len == 0)
@@ -552,8 +558,10 @@ static void on_closed(bool complete, void *arg)
 
 	if (r->state == LINK_GREETING && buf_len(&r->in) > 0)
 		diagnose(r, buf_slice(&r->in)); /* shorter than a frame's head */
-	lose_link(r, ECONNRESET,
-		r->state == LINK_GREETING ? "the runner did not start" : "the stream to the runner has ended");
+	if (r->state == LINK_GREETING)
+		lose_link(r, ENOEXEC, "the runner did not start");
+	else
+		lose_link(r, ECONNRESET, "the stream to the runner has ended");
 }
 
 /* ---- time ---- */
