@@ -501,6 +501,19 @@ static unsigned byte_of(const struct build *b, int class)
 	return c;
 }
 
+/* Where the byte c leads from any of a subset's states. */
+static void advance(struct build *b, const uint64_t *subset, unsigned c, uint64_t *next)
+{
+	for (size_t w = 0; w < b->words; w++) {
+		for (uint64_t left = subset[w]; left != 0; left &= left - 1) {
+			const struct state *s = &b->states[w * 64 + (unsigned)__builtin_ctzll(left)];
+
+			if (s->set != NONE && set_has(&b->sets[s->set], c))
+				add_state(b, next, s->out);
+		}
+	}
+}
+
 static bool determine(struct build *b)
 {
 	uint64_t *next = b->subsets + (size_t)MAX_DETERMINISTIC * b->words; /* one more than is ever kept */
@@ -515,10 +528,7 @@ static bool determine(struct build *b)
 			int to;
 
 			memset(next, 0, b->words * sizeof(uint64_t));
-			for (int i = 1; i < b->nstates; i++)
-				if (subset_has(b->subsets + (size_t)from * b->words, i) && b->states[i].set != NONE &&
-					set_has(&b->sets[b->states[i].set], c))
-					add_state(b, next, b->states[i].out);
+			advance(b, b->subsets + (size_t)from * b->words, c, next);
 			to = intern(b, next);
 			if (to == NONE)
 				return false;
