@@ -45,7 +45,7 @@ class Sandbox:
                      "--exec-mode", mode]
         self.name = f"cap-t{os.getpid()}-{runtime}-{mode}-{len(limits)}"
         self.c = Controller(*self.args)
-        self.c.call("create", name=self.name, limits={"egress": "none", "memoryMb": 512, **limits})
+        self.c.call("create", name=self.name, limits={"egress": "none", "cpu": 1, "memoryMb": 512, **limits})
 
     def send(self, command, **more):
         return self.c.send("exec", id=self.name, command=command, **more)
@@ -185,6 +185,9 @@ def exhausted(s):
     if s.runtime == "runsc":
         skip("processes exhausted", "the sandbox's own process limit bounds the guest")
         return
+    if s.mode == "engine":
+        skip("processes exhausted", "no kill can start there: the restart that helps is 21-controller-exec's case")
+        return
     bomb = s.send("f() { f | f & }; exec 2>/dev/null; f; sleep 3500", tag="bomb", timeoutMs=120000)
 
     def full():
@@ -195,8 +198,7 @@ def exhausted(s):
     failure(bomb.wait)
     e, r = failure(lambda: s.run("echo free"))
     result(r is not None and r["stdout"] == "free\n", "it is killed and the sandbox serves again", (k, e))
-    if s.mode == "runner":
-        result(not k.get("sandboxRestarted") and not k.get("survivors"), "without a restart", k)
+    result(not k.get("sandboxRestarted") and not k.get("survivors"), "without a restart", k)
 
 
 def crashes(s):
