@@ -2,7 +2,9 @@
 # How commands and files fail, and what is then said of them: by the runner and by engine execs, under each runtime.
 # Proves: A.exec, A.Lifecycle.4 5 6 8 9, A.Isolation.1, C.12 C.12a; each case names the way of failing that it is about.
 #
-#   tests/engine/run tests/engine/30-exec-modes.t         MODES="runc/runner runsc/engine" picks some
+#   tests/engine/run tests/engine/30-exec-modes.t
+#
+# The runner under runc; with SUITE=whole both modes and runtimes; MODES="runc/runner runsc/engine" picks some.
 import base64
 import os
 import subprocess
@@ -243,9 +245,11 @@ def memory(runtime, mode):
 
 def main():
     global where
-    default = "runc/runner runc/engine"
-    if os.environ.get("HAVE_RUNSC") == "yes":
-        default += " runsc/runner runsc/engine"
+    default = "runc/runner"
+    if os.environ.get("SUITE") == "whole":
+        default += " runc/engine"
+        if os.environ.get("HAVE_RUNSC") == "yes":
+            default += " runsc/runner runsc/engine"
     for pair in os.environ.get("MODES", default).split():
         where = pair
         runtime, mode = pair.split("/")
