@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""What a sandbox reaches in each egress mode, and what it does not."""
+
+import os
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from controller_suite import *  # noqa: E402,F403
+
+N = f"cap-eg{os.getpid()}"
+M = N + "b"
+LIMITS = {"memoryMb": 128}
+
+# A server on the engine's side: an allowed host's stand-in, and a resolver that writes down what it is asked.
+SERVER = r"""
+import socket, sys, threading
+http = socket.create_server(("0.0.0.0", 8099))
+dns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+dns.bind(("0.0.0.0", 53))
+def names():
+    while True:
+        data, peer = dns.recvfrom(512)
+        print("asked", data[12:60], flush=True)
+threading.Thread(target=names, daemon=True).start()
+print("ready", flush=True)
+while True:
+    c, peer = http.accept()
+    c.recv(4096)
+    c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nhello\n")
+    c.close()
+"""
+
+# bash speaks HTTP through /dev/tcp: the small image has no curl.
+ASK = r"""exec 3<>/dev/tcp/$P/3128 || exit 9; printf '%s\r\n\r\n' "$1" >&3; head -c 300 <&3"""
+
+
+def in_engine(*words, **k):
+    return subprocess.Popen([ENGINE, "exec", ENGINE_DIR, *words], stdout=subprocess.PIPE, text=True, **k)
+
+
+def test_allowlist():
+    gateway = subprocess.run([ENGINE, "gateway", ENGINE_DIR], capture_output=True, text=True).stdout.strip() or "10.201.0.1"
+    server = in_engine("python3", "-u", "-c", SERVER)
+    server.stdout.readline()
+    try:
+        with client() as c:
+            c.call("create", name=N, limits={**LIMITS, "egress": "allowlist", "allowHosts": ["good.example:8099", "plain.example"]},
+                   testOptions={"egressTestHosts": {"good.example": [gateway]}})
+            c.call("create", name=M, limits={**LIMITS, "egress": "allowlist"})
+            x = lambda line, **k: c.call("exec", id=N, command=line, timeoutMs=20000, **k)  # noqa: E731
+            env = x("echo $HTTP_PROXY $HTTPS_PROXY $http_proxy $https_proxy; echo $NO_PROXY")["stdout"]
+            equal("A.egress.2", "the proxy's environment", env, f"{' '.join([f'http://{N}-egress:3128'] * 4)}\n"
+                  "localhost,127.0.0.1,::1\n")
+            ask = lambda head: x(f"P={N}-egress; set -- '{head}'; " + ASK)["stdout"]  # noqa: E731
+            check("A.egress.2", "an allowed host is reached through the proxy",
+                  wait_for(lambda: "hello" in ask("GET http://good.example:8099/ HTTP/1.0"), 20),
+                  ask("GET http://good.example:8099/ HTTP/1.0"))
+            for what, head in (("a host off the list", "CONNECT other.example:443 HTTP/1.1"),
+                               ("an address", f"CONNECT {gateway}:443 HTTP/1.1"),
+                               ("a port off the list", "CONNECT plain.example:22 HTTP/1.1")):
+                answer = ask(head + "'$'\\r\\n''Host: x")
+                check("A.egress.3", f"{what} is refused", " 403 " in answer or " 400 " in answer, answer)
+            r = x(f"timeout 3 bash -c 'echo >/dev/tcp/{gateway}/8099' && echo reached")
+            equal("A.egress.5", "the address of the engine's bridge is not reached directly", r["stdout"], "")
+            routes = x("cat /proc/net/route")["stdout"].splitlines()[1:]
+            gateways = {line.split()[2] for line in routes if line.split()[1] == "00000000"}
+            for g in gateways:
+                address = ".".join(str(int(g[i:i + 2], 16)) for i in (6, 4, 2, 0))
+                holders = in_engine("ip", "-o", "addr").communicate()[0]
+                check("A.egress.5", f"nobody holds the default gateway {address}", f" {address}/" not in holders, holders)
+            equal("A.egress.5", "external names do not resolve", x("timeout 10 getent hosts outside.example")["stdout"], "")
+            check("A.egress.5", "the proxy's own does", f"{N}-egress" in x(f"getent hosts {N}-egress")["stdout"])
+            equal("A.egress.5", "another sandbox's proxy has no name here", x(f"timeout 10 getent hosts {M}-egress")["stdout"], "")
+            peer = inspect(M)["NetworkSettings"]["Networks"][f"{M}-net"]["IPAddress"]
+            proxy = inspect(M + "-egress")["NetworkSettings"]["Networks"]["capybara-sandbox"]["IPAddress"]
+            for what, address in (("another sandbox", peer), ("another sandbox's proxy", proxy)):
+                r = x(f"timeout 2 bash -c 'echo >/dev/tcp/{address}/3128' 2>&1 && echo reached")
+                check("A.egress.5", f"{what} is not reached", "reached" not in r["stdout"], r)
+            c.call("destroy", id=N)
+            c.call("destroy", id=M)
+    finally:
+        subprocess.run([ENGINE, "exec", ENGINE_DIR, "sh", "-c",
+                        "for p in /proc/[0-9]*; do grep -q create_server $p/cmdline 2>/dev/null && kill ${p#/proc/}; done"],
+                       capture_output=True)
+        server.terminate()
+        said = server.communicate()[0]
+    check("A.egress.5", "the resolver on the engine's side was asked for no external name", "outside" not in said, said)
+
+
+def test_none():
+    with client() as c:
+        c.call("create", name=N, limits={**LIMITS, "egress": "none"})
+        r = c.call("exec", id=N, command="ls /sys/class/net; tail -n +2 /proc/net/route; env | grep -ci proxy")
+        equal("A.egress.1", "none has loopback alone, no route and no proxy", r["stdout"].split(), ["lo", "0"])
+        c.call("destroy", id=N)
+
+
+def test_names():
+    with client() as c:
+        for hosts, part in ((["bücher.example"], "punycode"), (["10.0.0.1"], "IP address"), (["http://x/"], "port")):
+            try:
+                c.call("create", name=N, limits={"allowHosts": hosts})
+                check("A.egress.7", f"{hosts} is refused", False)
+            except RpcError as e:
+                check("A.egress.7", f"{hosts} is refused in words", e.kind == "invalid" and part in str(e), e)
+        try:
+            c.call("create", name=N, image="bücher")
+            check("A.egress.7", "an image name is ASCII", False)
+        except RpcError as e:
+            check("A.egress.7", "an image name is ASCII", "ASCII" in str(e), e)
+        kind = kind_of(lambda: c.call("create", name=N, image="127.0.0.1:1/absent:none", limits={"egress": "none"}))
+        equal("A.config.5", "an image that cannot be pulled", kind, "unavailable")
+        equal("B.9", "leaves nothing", leftovers(N), [])
+
+
+run(test_none, test_names, test_allowlist)
+done()
