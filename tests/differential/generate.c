@@ -33,10 +33,10 @@ static const struct good goods[] = {
 		"{\"Type\":\"tmpfs\",\"Target\":\"/t\",\"TmpfsOptions\":{\"SizeBytes\":1048576,\"Mode\":1023}}]},"
 		"\"NetworkingConfig\":{\"EndpointsConfig\":{\"cap-c1-net\":{\"Aliases\":[\"a\"]},\"capybara-sandbox\":{}}}}" },
 	{ "/v1.44/containers/create?name=cap-c1",
-		"{\"Image\":\"a\",\"Hostname\":\"\",\"Volumes\":{},\"OnBuild\":null,\"Healthcheck\":{\"Test\":[\"CMD\",\"true\"]},"
+		"{\"Image\":\"a\",\"Cmd\":[\"id\"],\"Hostname\":\"\",\"Volumes\":{},\"OnBuild\":null,\"Healthcheck\":{\"Test\":[\"CMD\",\"true\"]},"
 		"\"Labels\":{\"dev.capybara.sandbox\":\"1\"},"
 		"\"HostConfig\":{\"CapDrop\":[\"ALL\"],\"SecurityOpt\":[\"no-new-privileges:true\"],\"ReadonlyRootfs\":true,"
-		"\"PidsLimit\":1,\"Memory\":4194304,\"NetworkMode\":\"none\",\"Binds\":null,\"LogConfig\":{\"Type\":\"\",\"Config\":{}},"
+		"\"PidsLimit\":1,\"Memory\":67108864,\"NetworkMode\":\"none\",\"Binds\":null,\"LogConfig\":{\"Type\":\"\",\"Config\":{}},"
 		"\"RestartPolicy\":{\"Name\":\"no\",\"MaximumRetryCount\":0},\"MemorySwappiness\":-1,\"Privileged\":false,"
 		"\"Ulimits\":[{\"Name\":\"nofile\",\"Soft\":64,\"Hard\":64}],\"MaskedPaths\":null,\"Devices\":[],\"OomScoreAdj\":0}}" },
 	{ "/v1.44/containers/cap-c1/exec",

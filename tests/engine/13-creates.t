@@ -6,8 +6,7 @@
 generate=$build/tests/differential/generate
 if [ ! -x "$generate" ]; then
 	skip "generated creates" "$generate is not built; make check builds it"
-	done_testing
-	exit
+	done_testing # exits
 fi
 
 # The names that the generated bodies use.
