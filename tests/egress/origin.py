@@ -131,6 +131,10 @@ class Http:
         self.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n")
         return True
 
+    def on_trailers(self, head, body, argument):
+        self.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n3;a=b\r\nabc\r\n0\r\nX-T: gone\r\n\r\n")
+        return True
+
     def on_eof(self, head, body, argument):
         self.send("HTTP/1.1 200 OK\r\n\r\nuntil the end")
         return False

@@ -91,6 +91,13 @@ class Http(base.Case):
         status, fields, got = self.request(conn, "http://allowed.test/eof")
         self.assertEqual((fields["connection"], got), ("close", b"until the end"))
 
+    def test_chunk_extensions_and_trailers_of_an_origin_end_here(self):
+        conn = self.egressd.connect().send("GET http://allowed.test/trailers HTTP/1.1\r\nHost: a\r\n\r\n")
+        status, _, fields = conn.head()
+        self.assertEqual((status, fields), (200, [("Transfer-Encoding", "chunked")]))
+        self.assertEqual(conn.take(13), b"3\r\nabc\r\n0\r\n\r\n")
+        self.assertEqual(self.request(conn, "http://allowed.test/next")[0], 200)
+
     def test_http_1_0_client(self):
         conn = self.egressd.connect().send("GET http://allowed.test/chunked HTTP/1.0\r\n\r\n")
         status, fields, body = conn.answer()

@@ -1,0 +1,62 @@
+#!/bin/bash
+# The egress proxy's image: what it holds, what it may do, and that it fits the memory that it is given.
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+
+name=egress-image-test
+start()
+{
+	docker run -d --name "$name" --memory 64m --read-only --cap-drop ALL --security-opt no-new-privileges --network "$1" \
+		-e ALLOW_HOSTS="pin.test:80" -e CAPYBARA_EGRESS_TEST_HOSTS=pin.test=127.0.0.1 "${@:2}" "$EGRESS_IMAGE"
+}
+trap 'docker rm -f "$name" >/dev/null 2>&1; rm -rf "$scratch"' EXIT
+status_of()
+{
+	docker run --rm --network none --pid "container:$name" "$IMAGE" cat /proc/1/status
+}
+field()
+{
+	awk -v name="$1:" '$1 == name { print $2 }' "$scratch/status"
+}
+healthy()
+{
+	docker exec "$name" /egressd --probe
+}
+says()
+{
+	docker logs "$name" 2>&1 | grep -qF -- "$1"
+}
+
+docker create --name "$name" "$EGRESS_IMAGE" >/dev/null
+is "one file of ours and nothing else" egressd \
+	"$(docker export "$name" | tar t | grep -vE '/$|^(\.dockerenv|dev/console|etc/(hostname|hosts|mtab|resolv.conf))$')"
+docker rm "$name" >/dev/null
+size=$(docker image inspect --format '{{.Size}}' "$EGRESS_IMAGE")
+is "it has at most 3 MiB" yes "$([ "$size" -le $((3 * 1024 * 1024)) ] && echo yes || echo "$size")"
+is "it does not run as root" 65534:65534 "$(docker image inspect --format '{{.Config.User}}' "$EGRESS_IMAGE")"
+
+ok "it starts on a read-only root without a capability" start bridge
+ok "and answers its probe" wait_for 20 healthy
+ok "64 MiB are 2,000 clients" wait_for 5 says "at most 2000 clients"
+status_of >"$scratch/status"
+is "uid" 65534 "$(field Uid)"
+is "capabilities" 0000000000000000 "$(field CapEff)"
+is "no new privileges" 1 "$(field NoNewPrivs)"
+is "a system call filter" 2 "$(field Seccomp)"
+is "at most 3 MiB are resident" yes "$([ "$(field VmRSS)" -le 3072 ] && echo yes || field VmRSS)"
+address=$(docker inspect --format '{{.NetworkSettings.IPAddress}}' "$name")
+like "a neighbour is refused with the reason" "host-not-allowed" \
+	"$(docker run --rm "$IMAGE" curl -s --proxy "http://$address:3128" http://evil.test/)"
+like "the decision is in the container's log" '"reason":"host-not-allowed"' "$(docker logs "$name" 2>&1)"
+ok "it stops when it is told to" docker stop -t 10 "$name"
+is "in order" 0 "$(docker inspect --format '{{.State.ExitCode}}' "$name")"
+docker rm "$name" >/dev/null
+
+if [ "$HAVE_RUNSC" = yes ]; then
+	ok "it starts under runsc" start bridge --runtime runsc
+	ok "and answers its probe there" wait_for 60 healthy
+	docker rm -f "$name" >/dev/null
+else
+	skip "under runsc" "the engine does not have the runtime"
+fi
+done_testing
