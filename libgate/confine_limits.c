@@ -42,8 +42,13 @@ int confine_limits(const struct confine_plan *plan, struct confine_result *resul
 		return -1;
 	if (plan->rights_only)
 		return 0;
-	for (size_t i = 0; i < ARRAY_SIZE(zero); i++)
-		if (setrlimit(zero[i].resource, &none) < 0)
+	for (size_t i = 0; i < ARRAY_SIZE(zero); i++) {
+		if (setrlimit(zero[i].resource, &none) == 0)
+			continue;
+		/* Linux lets everyone lower a limit; a kernel that refuses this (gVisor) does not have it. */
+		if (errno != EPERM && errno != EINVAL)
 			return err_errno(err, "%s cannot be set to 0", zero[i].name);
+		confine_missing(result, "%s: not in this kernel", zero[i].name);
+	}
 	return 0;
 }

@@ -3,16 +3,16 @@
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
-name=egress-image-test
+container=egress-image-test
 start()
 {
-	docker run -d --name "$name" --memory 64m --read-only --cap-drop ALL --security-opt no-new-privileges --network "$1" \
+	docker run -d --name "$container" --memory 64m --read-only --cap-drop ALL --security-opt no-new-privileges --network "$1" \
 		-e ALLOW_HOSTS="pin.test:80" -e CAPYBARA_EGRESS_TEST_HOSTS=pin.test=127.0.0.1 "${@:2}" "$EGRESS_IMAGE"
 }
-trap 'docker rm -f "$name" >/dev/null 2>&1; rm -rf "$scratch"' EXIT
+trap 'docker rm -f "$container" >/dev/null 2>&1; rm -rf "$scratch"' EXIT
 status_of()
 {
-	docker run --rm --network none --pid "container:$name" "$IMAGE" cat /proc/1/status
+	docker run --rm --network none --pid "container:$container" "$IMAGE" cat /proc/1/status
 }
 field()
 {
@@ -20,17 +20,17 @@ field()
 }
 healthy()
 {
-	docker exec "$name" /egressd --probe
+	docker exec "$container" /egressd --probe
 }
 says()
 {
-	docker logs "$name" 2>&1 | grep -qF -- "$1"
+	docker logs "$container" 2>&1 | grep -qF -- "$1"
 }
 
-docker create --name "$name" "$EGRESS_IMAGE" >/dev/null
+docker create --name "$container" "$EGRESS_IMAGE" >/dev/null
 is "one file of ours and nothing else" egressd \
-	"$(docker export "$name" | tar t | grep -vE '/$|^(\.dockerenv|dev/console|etc/(hostname|hosts|mtab|resolv.conf))$')"
-docker rm "$name" >/dev/null
+	"$(docker export "$container" | tar t | grep -vE '/$|^(\.dockerenv|dev/console|etc/(hostname|hosts|mtab|resolv.conf))$')"
+docker rm "$container" >/dev/null
 size=$(docker image inspect --format '{{.Size}}' "$EGRESS_IMAGE")
 is "it has at most 3 MiB" yes "$([ "$size" -le $((3 * 1024 * 1024)) ] && echo yes || echo "$size")"
 is "it does not run as root" 65534:65534 "$(docker image inspect --format '{{.Config.User}}' "$EGRESS_IMAGE")"
@@ -44,18 +44,19 @@ is "capabilities" 0000000000000000 "$(field CapEff)"
 is "no new privileges" 1 "$(field NoNewPrivs)"
 is "a system call filter" 2 "$(field Seccomp)"
 is "at most 3 MiB are resident" yes "$([ "$(field VmRSS)" -le 3072 ] && echo yes || field VmRSS)"
-address=$(docker inspect --format '{{.NetworkSettings.IPAddress}}' "$name")
+address=$(docker inspect --format '{{.NetworkSettings.IPAddress}}' "$container")
 like "a neighbour is refused with the reason" "host-not-allowed" \
-	"$(docker run --rm "$IMAGE" curl -s --proxy "http://$address:3128" http://evil.test/)"
-like "the decision is in the container's log" '"reason":"host-not-allowed"' "$(docker logs "$name" 2>&1)"
-ok "it stops when it is told to" docker stop -t 10 "$name"
-is "in order" 0 "$(docker inspect --format '{{.State.ExitCode}}' "$name")"
-docker rm "$name" >/dev/null
+	"$(docker run --rm "$IMAGE" bash -c "exec 3<>/dev/tcp/$address/3128 &&
+		printf 'CONNECT evil.test:443 HTTP/1.1\r\n\r\n' >&3 && cat <&3")"
+like "the decision is in the container's log" '"reason":"host-not-allowed"' "$(docker logs "$container" 2>&1)"
+ok "it stops when it is told to" docker stop -t 10 "$container"
+is "in order" 0 "$(docker inspect --format '{{.State.ExitCode}}' "$container")"
+docker rm "$container" >/dev/null
 
 if [ "$HAVE_RUNSC" = yes ]; then
 	ok "it starts under runsc" start bridge --runtime runsc
 	ok "and answers its probe there" wait_for 60 healthy
-	docker rm -f "$name" >/dev/null
+	docker rm -f "$container" >/dev/null
 else
 	skip "under runsc" "the engine does not have the runtime"
 fi
