@@ -16,6 +16,8 @@
 /* Asks for nothing: the answer is a refusal by form, which is counted but not logged. */
 static const char question[] = "OPTIONS * HTTP/1.1\r\nHost: probe\r\nConnection: close\r\n\r\n";
 
+#define ENOUGH 12 /* bytes of an answer: version and status */
+
 /* "0.0.0.0:3128" as an address that can be connected to. */
 static socklen_t reach(const char *listen, struct sockaddr_storage *out)
 {
@@ -48,6 +50,7 @@ static int probe(const char *listen, bool speaks_http)
 	socklen_t len = reach(listen, &to);
 	auto_close int fd = len > 0 ? socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
 	char answer[64];
+	size_t have = 0;
 
 	if (fd < 0)
 		return -1;
@@ -59,8 +62,13 @@ static int probe(const char *listen, bool speaks_http)
 		return 0;
 	if (send(fd, question, sizeof(question) - 1, MSG_NOSIGNAL) != (ssize_t)sizeof(question) - 1)
 		return -1;
-	if (recv(fd, answer, sizeof(answer), MSG_WAITALL) < 12)
-		return -1;
+	/* No MSG_WAITALL: gVisor's host network does not know it. */
+	while (have < ENOUGH) {
+		ssize_t n = recv(fd, answer + have, sizeof(answer) - have, 0);
+		if (n <= 0)
+			return -1;
+		have += (size_t)n;
+	}
 	return memcmp(answer, "HTTP/1.", 7) == 0 ? 0 : -1;
 }
 

@@ -43,6 +43,9 @@ int confine_limits(const struct confine_plan *plan, struct confine_result *resul
 	if (plan->rights_only)
 		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(zero); i++) {
+		/* gVisor shares the limits with what is executed in the container later: a health check could not start. */
+		if (zero[i].resource == RLIMIT_NPROC && plan->role == CONFINE_EGRESS)
+			continue;
 		if (setrlimit(zero[i].resource, &none) == 0)
 			continue;
 		/* Linux lets everyone lower a limit; a kernel that refuses this (gVisor) does not have it. */

@@ -130,6 +130,9 @@ int confine_seccomp(const struct confine_plan *plan, struct confine_result *resu
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_KILL_PROCESS);
 	int rc;
 
+	/* gVisor has no KILL_PROCESS; for a process with one thread the older action is the same. */
+	if (ctx == NULL)
+		ctx = seccomp_init(SCMP_ACT_KILL_THREAD);
 	if (ctx == NULL)
 		return err_set(err, ENOMEM, "seccomp filter");
 	seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, FILTER_TREE);
