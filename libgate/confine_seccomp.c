@@ -40,7 +40,10 @@ struct row {
 		0, _SCMP_CMP_MIN, 0, 0 \
 	}
 /* Two values for a masked comparison, one for the others: clang wants both said. */
-#define ARG_OF(arg, op, a, b, ...) { (arg), (op), (a), (b) }
+#define ARG_OF(arg, op, a, b, ...) \
+	{ \
+		(arg), (op), (a), (b) \
+	}
 #define ARG(...) 1, ARG_OF(__VA_ARGS__, 0, 0)
 
 /* Binary search over the system calls instead of a walk along the table: the filter runs at every call. */
