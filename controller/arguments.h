@@ -42,7 +42,8 @@ struct arguments {
 };
 
 /* rows ends with a row without name. */
-int arguments_read(struct arguments *a, const struct option_row *rows, int argc, char **argv, struct err *err) MUSTCHECK;
+int arguments_read(struct arguments *a, const struct option_row *rows, int argc, char **argv,
+	struct err *err) MUSTCHECK;
 bool arguments_has(const struct arguments *a, const char *name);
 /* The last value, or NULL. */
 const char *arguments_text(const struct arguments *a, const char *name);

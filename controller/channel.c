@@ -180,8 +180,8 @@ struct channel *channel_new(struct channel_set *set, int fd, struct slice early,
 	c->read_event = event_new(set->base, fd, EV_READ | EV_PERSIST, on_read, c);
 	c->write_event = event_new(set->base, fd, EV_WRITE, on_write, c);
 	c->timer = evtimer_new(set->base, on_timer, c);
-	if (c->read_event == NULL || c->write_event == NULL || c->timer == NULL ||
-		buf_put_slice(&c->early, early) != 0 || event_add(c->timer, &now) != 0)
+	if (c->read_event == NULL || c->write_event == NULL || c->timer == NULL || buf_put_slice(&c->early, early) != 0 ||
+		event_add(c->timer, &now) != 0)
 		abort();
 	return c;
 }

@@ -78,7 +78,7 @@ struct sandbox *sandbox_get(struct controller *c, struct slice name)
 {
 	struct sandbox *s;
 
-	TAILQ_FOREACH(s, &c->sandboxes, link)
+	TAILQ_FOREACH (s, &c->sandboxes, link)
 		if (slice_is(name, s->name))
 			break;
 	if (s == NULL) {

@@ -61,7 +61,8 @@ struct controller {
 	unsigned spec_flags; /* enum spec_flags */
 };
 
-int controller_init(struct controller *c, struct event_base *base, const struct config *config, struct err *err) MUSTCHECK;
+int controller_init(struct controller *c, struct event_base *base, const struct config *config,
+	struct err *err) MUSTCHECK;
 void controller_release(struct controller *c);
 
 /* The entry of a name, made when missing; held until sandbox_put(). */

@@ -303,7 +303,8 @@ int config_finish(struct config *c, struct err *err)
 	struct slice path = { NULL, 0 }, host = { NULL, 0 };
 
 	if (c->endpoint == NULL)
-		return err_set(err, EINVAL, "no endpoint: give --endpoint, --config, or CAPYBARA_EXTENSION_CONFIG with "
+		return err_set(err, EINVAL,
+			"no endpoint: give --endpoint, --config, or CAPYBARA_EXTENSION_CONFIG with "
 			"{\"sandbox-docker\": {\"endpoint\": \"tcp://HOST:PORT\"}}");
 	if (split_endpoint(slice_str(c->endpoint), &path, &host, &c->port, err) != 0)
 		return err_wrap(err, "endpoint");

@@ -12,9 +12,9 @@ static const struct method own[] = {
 		.name = "initialize",
 		.help = "Says what is spoken: protocol, capabilities and limits.",
 		.result = "{\"type\":\"object\",\"required\":[\"protocol\",\"capabilities\"],\"properties\":{"
-			"\"protocol\":{\"const\":\"sandbox@1\"},\"server\":{\"type\":\"object\"},"
-			"\"capabilities\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"boolean\"}},"
-			"\"limits\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"integer\"}}}}",
+				  "\"protocol\":{\"const\":\"sandbox@1\"},\"server\":{\"type\":\"object\"},"
+				  "\"capabilities\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"boolean\"}},"
+				  "\"limits\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"integer\"}}}}",
 	},
 	{
 		.name = "rpc.discover",

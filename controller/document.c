@@ -75,7 +75,8 @@ static void put_proxy_environment(struct json_object *env, const char *name)
 	}
 }
 
-static void put_mount(struct json_object *mounts, const char *name, const char *part, const char *target, bool read_only)
+static void put_mount(struct json_object *mounts, const char *name, const char *part, const char *target,
+	bool read_only)
 {
 	struct json_object *m = jnew();
 	auto_free char *source = mem_printf("%s-%s", name, part);

@@ -206,8 +206,8 @@ static void say_refusal(struct engine_call *call, struct engine_reply *reply, lo
 	if (call->refused)
 		err_set(&reply->err, status == 403 || status == 405 ? EACCES : code_of_status(status), "%s", text);
 	else if (reply->status == 0)
-		err_set(&reply->err, EAGAIN, "%s %s: status %ld, and not as the engine answers: %s", call->method,
-			call->path, status, text);
+		err_set(&reply->err, EAGAIN, "%s %s: status %ld, and not as the engine answers: %s", call->method, call->path,
+			status, text);
 	else
 		err_set(&reply->err, code_of_status(status), "%s %s: %s", call->method, call->path, text);
 }
@@ -239,7 +239,8 @@ static void judge_failure(struct engine_call *call, struct engine_reply *reply, 
 	curl_easy_getinfo(call->easy, CURLINFO_REQUEST_SIZE, &sent);
 	reply->maybe_done = connected && sent > 0;
 	if (call->overflow)
-		err_set(&reply->err, EMSGSIZE, "%s %s: the answer is larger than %zu bytes", call->method, call->path, BODY_MAX);
+		err_set(&reply->err, EMSGSIZE, "%s %s: the answer is larger than %zu bytes", call->method, call->path,
+			BODY_MAX);
 	else if (rc == CURLE_OPERATION_TIMEDOUT)
 		err_set(&reply->err, ETIMEDOUT, "%s %s: no answer within %lld ms", call->method, call->path,
 			(long long)call->timeout_ms);
@@ -324,8 +325,9 @@ static void start_call(struct engine_call *call)
 	const struct config *c = e->config;
 	bool v6 = c->host != NULL && strchr(c->host, ':') != NULL;
 	auto_free char *prefix = call == e->ping ? mem_strdup("") : mem_printf("/v1.%u", e->api_minor);
-	auto_free char *url = c->unix_path != NULL ? mem_printf("http://docker%s%s", prefix, call->path) :
-		mem_printf("http://%s%s%s:%u%s%s", v6 ? "[" : "", c->host, v6 ? "]" : "", c->port, prefix, call->path);
+	auto_free char *url = c->unix_path != NULL
+		? mem_printf("http://docker%s%s", prefix, call->path)
+		: mem_printf("http://%s%s%s:%u%s%s", v6 ? "[" : "", c->host, v6 ? "]" : "", c->port, prefix, call->path);
 
 	call->state = CALL_SENT;
 	call->easy = curl_easy_init();
@@ -374,8 +376,8 @@ static void on_ping(const struct engine_reply *reply, void *arg)
 	if (reply->status == 200 && ping->version >= ENGINE_API_MIN) {
 		e->api_minor = ping->version < ENGINE_API_MAX ? ping->version : ENGINE_API_MAX;
 	} else if (reply->status == 200) {
-		err_set(&failure.err, EAGAIN, "the engine speaks API 1.%u; at least 1.%d is needed (Docker 20.10)", ping->version,
-			ENGINE_API_MIN);
+		err_set(&failure.err, EAGAIN, "the engine speaks API 1.%u; at least 1.%d is needed (Docker 20.10)",
+			ping->version, ENGINE_API_MIN);
 	} else if (failure.err.text[0] == '\0') {
 		err_set(&failure.err, EAGAIN, "HEAD /_ping: no answer of an engine");
 	}

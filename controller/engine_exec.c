@@ -164,7 +164,11 @@ static void kill_over(struct exec_op *op, int code, const char *text, unsigned k
 
 static void op_start_failed(struct exec_op *op, int code, const char *text)
 {
-	struct exec_outcome o = { .end = EXEC_START_FAILED, .exit_code = -1, .duration_us = -1, .code = code, .text = text };
+	struct exec_outcome o = { .end = EXEC_START_FAILED,
+		.exit_code = -1,
+		.duration_us = -1,
+		.code = code,
+		.text = text };
 	char copy[ERR_TEXT_MAX];
 
 	snprintf(copy, sizeof(copy), "%s", text);
@@ -185,8 +189,12 @@ static void op_start_failed(struct exec_op *op, int code, const char *text)
 
 static void op_lost(struct exec_op *op, const char *text)
 {
-	struct exec_outcome o = { .end = EXEC_LOST, .exit_code = -1, .oom = EXEC_UNKNOWN, .duration_us = -1,
-		.code = EINPROGRESS, .text = text };
+	struct exec_outcome o = { .end = EXEC_LOST,
+		.exit_code = -1,
+		.oom = EXEC_UNKNOWN,
+		.duration_us = -1,
+		.code = EINPROGRESS,
+		.text = text };
 
 	switch (op->kind) {
 	case OP_COMMAND:
@@ -231,8 +239,9 @@ static void command_ended(struct exec_op *op)
 	char text[128];
 
 	if (strncmp(line, "E cwd ", 6) == 0 || !exec_line_parse(line, &o)) {
-		snprintf(text, sizeof(text), "%s", strncmp(line, "E cwd ", 6) == 0 ?
-			"the working directory cannot be entered" : "the end of the command was not understood");
+		snprintf(text, sizeof(text), "%s",
+			strncmp(line, "E cwd ", 6) == 0 ? "the working directory cannot be entered"
+											: "the end of the command was not understood");
 		op_start_failed(op, strncmp(line, "E cwd ", 6) == 0 ? EINVAL : EPROTO, text);
 		return;
 	}
@@ -466,7 +475,8 @@ static void on_data(unsigned stream, struct slice data, void *arg)
 			buf_clear(&op->early);
 		else if (stream == DEMUX_STDERR && buf_put_slice(&op->notes, data) != 0)
 			buf_clear(&op->notes);
-		if (!op->started && stream == DEMUX_STDERR && after_last_mark(buf_slice(&op->notes), op->err_mark.nonce).p != NULL) {
+		if (!op->started && stream == DEMUX_STDERR &&
+			after_last_mark(buf_slice(&op->notes), op->err_mark.nonce).p != NULL) {
 			struct buf early = op->early;
 
 			op->started = true;
@@ -488,8 +498,11 @@ static void on_leader_killed(const struct engine_reply *reply, void *arg)
 {
 	struct exec_op *op = arg;
 	const struct json_node *state = json_get(reply->json, "State");
-	struct exec_outcome o = { .end = EXEC_SIGNALED, .exit_code = op->leader_code, .signal = op->leader_code - 128,
-		.oom = EXEC_UNKNOWN, .duration_us = duration(op) };
+	struct exec_outcome o = { .end = EXEC_SIGNALED,
+		.exit_code = op->leader_code,
+		.signal = op->leader_code - 128,
+		.oom = EXEC_UNKNOWN,
+		.duration_us = duration(op) };
 	struct slice status, started;
 
 	op->call = NULL;
@@ -638,7 +651,8 @@ static void on_created(const struct engine_reply *reply, void *arg)
 		memcpy(op->exec_id, id.p, id.len);
 		op->exec_id[id.len] = '\0';
 		op->state = OP_STARTING;
-		op->hijack = hijack_exec(op->backend->engine, op->exec_id, op->kind == OP_TTY, REQUEST_MS, on_hijacked, op, &err);
+		op->hijack =
+			hijack_exec(op->backend->engine, op->exec_id, op->kind == OP_TTY, REQUEST_MS, on_hijacked, op, &err);
 		if (op->hijack == NULL)
 			op_start_failed(op, err.code, err.text);
 	}
@@ -768,7 +782,8 @@ static struct exec_op *backend_start(struct exec_backend *base, const struct exe
 	op->max_output = rq->max_output;
 	op->input = rq->want_stdin;
 	op->own_mark = mem_printf("%.*s/%.*s", SLICE_ARG(tag), SLICE_ARG(rq->id));
-	struct json_object *argv = script_argv(rq->tty ? SCRIPT_TTY : SCRIPT_EXEC, rq->tty ? "capybara-tty" : "capybara-exec", 0);
+	struct json_object *argv =
+		script_argv(rq->tty ? SCRIPT_TTY : SCRIPT_EXEC, rq->tty ? "capybara-tty" : "capybara-exec", 0);
 	jadd_cstr(argv, op->out_mark.nonce);
 	add_slice(argv, rq->id);
 	add_slice(argv, tag);
@@ -924,8 +939,8 @@ static bool meant(const struct exec_op *op, const struct slice *tags, unsigned n
 	return ntags == 0;
 }
 
-static int backend_kill_tagged(struct exec_backend *base, const struct slice *tags, unsigned ntags, kill_cb cb, void *arg,
-	struct err *err)
+static int backend_kill_tagged(struct exec_backend *base, const struct slice *tags, unsigned ntags, kill_cb cb,
+	void *arg, struct err *err)
 {
 	struct engine_backend *b = backend_of(base);
 	struct exec_op *op = op_new(b, OP_KILL, arg), *other;
@@ -939,7 +954,7 @@ static int backend_kill_tagged(struct exec_backend *base, const struct slice *ta
 		op_free(op);
 		return -1;
 	}
-	TAILQ_FOREACH(other, &b->ops, link)
+	TAILQ_FOREACH (other, &b->ops, link)
 		if (meant(other, tags, ntags))
 			other->killed = true;
 	return 0;
@@ -978,7 +993,8 @@ static void backend_close(struct exec_op *op)
 		return;
 	op->input_closed = true;
 	/* A terminal has no half-close: its end of file is a character. Others get theirs when the channel opens. */
-	if (op->channel != NULL && channel_write(op->channel, op->kind == OP_TTY ? SLICE_LIT("\004") : SLICE_LIT("E\n")) != 0)
+	if (op->channel != NULL &&
+		channel_write(op->channel, op->kind == OP_TTY ? SLICE_LIT("\004") : SLICE_LIT("E\n")) != 0)
 		channel_end(STEAL(op->channel));
 }
 
@@ -1050,7 +1066,7 @@ static void end_commands(struct engine_backend *b, const char *text)
 {
 	struct exec_op *op, *next;
 
-	TAILQ_FOREACH_SAFE(op, &b->ops, link, next)
+	TAILQ_FOREACH_SAFE (op, &b->ops, link, next)
 		if ((op->kind == OP_COMMAND || op->kind == OP_TTY) && op->state == OP_OPEN)
 			op_lost(op, text);
 }
@@ -1068,7 +1084,8 @@ static void on_watched(const struct engine_reply *reply, void *arg)
 		end_commands(b, "the sandbox was removed while the command ran");
 		return;
 	}
-	if (reply->status == 200 && json_get_string(state, "Status", &status) && json_get_string(state, "StartedAt", &started)) {
+	if (reply->status == 200 && json_get_string(state, "Status", &status) &&
+		json_get_string(state, "StartedAt", &started)) {
 		if (started.len < sizeof(b->started_at)) {
 			memcpy(b->started_at, started.p, started.len);
 			b->started_at[started.len] = '\0';

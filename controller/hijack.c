@@ -85,15 +85,18 @@ static void refused(struct hijack *h)
 		from_engine = from_engine || slice_case_is(name, "Api-Version");
 		from_proxy = from_proxy || slice_case_is(name, "X-Dockerproxy-Reason");
 	}
-	const struct json_node *json = doc != NULL ?
-		json_parse(doc, buf_slice(&h->message), JSON_STRICT, &fault, &offset) : NULL;
+	const struct json_node *json =
+		doc != NULL ? json_parse(doc, buf_slice(&h->message), JSON_STRICT, &fault, &offset) : NULL;
 	bool said = json_get_string(json, "message", &message);
 	if (message.len > 300)
 		message.len = 300;
 	if (from_engine && said && !from_proxy) {
 		r.status = h->head.status;
-		err_set(&r.err, r.status == 409 ? EEXIST : r.status == 404 ? ENOENT : EAGAIN, "exec start: %.*s",
-			SLICE_ARG(message));
+		err_set(&r.err,
+			r.status == 409       ? EEXIST
+				: r.status == 404 ? ENOENT
+								  : EAGAIN,
+			"exec start: %.*s", SLICE_ARG(message));
 	} else if (from_proxy) {
 		r.maybe_started = h->head.status >= 500;
 		err_set(&r.err, h->head.status == 403 ? EACCES : EAGAIN, "%.*s", SLICE_ARG(message));

@@ -89,7 +89,7 @@ static void on_surveyed(struct survey_result *r, const struct err *err, void *ar
 	if (l->operation == OPERATION_SUSPEND) {
 		plan_suspend(&plan, l->sandbox->name, &r->inventory);
 	} else if (plan_resume(&plan, &r->spec, l->controller->config, engine_api_minor(l->controller->engine),
-		&r->inventory, &fault) != 0) {
+				   &r->inventory, &fault) != 0) {
 		plan_release(&plan);
 		finish(l, &fault);
 		return;

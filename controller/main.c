@@ -32,7 +32,7 @@ static int command_help(int argc, char **argv)
 	printf("\nevery command takes the deployment's options, a file (--config FILE) or CAPYBARA_EXTENSION_CONFIG:\n");
 	config_print_options();
 	printf("\nexit status: exec passes the command's own (255: a fault of ours or the engine's); others 0 done,\n"
-		"1 failed, 2 usage, 3 gone\n");
+		   "1 failed, 2 usage, 3 gone\n");
 	return EXIT_DONE;
 }
 

@@ -112,8 +112,8 @@ void jadd_cstr(struct json_object *array, const char *value)
 
 char *jtext(struct json_object *o)
 {
-	char *text = mem_strdup(checked((void *)json_object_to_json_string_ext(o,
-		JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)));
+	char *text = mem_strdup(
+		checked((void *)json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)));
 
 	json_object_put(o);
 	return text;

@@ -70,8 +70,9 @@ static const char *mismatch(enum param_type t, const struct json_node *n)
 	case PARAM_BOOLEAN:
 		return n->type == JSON_BOOL ? NULL : "true or false";
 	case PARAM_ENCODING:
-		return n->type == JSON_STRING && (slice_is(n->text, "utf8") || slice_is(n->text, "base64")) ? NULL :
-			"\"utf8\" or \"base64\"";
+		return n->type == JSON_STRING && (slice_is(n->text, "utf8") || slice_is(n->text, "base64"))
+			? NULL
+			: "\"utf8\" or \"base64\"";
 	case PARAM_OBJECT:
 	case PARAM_LIMITS:
 		return n->type == JSON_OBJECT ? NULL : "an object";

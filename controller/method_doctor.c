@@ -54,12 +54,13 @@ static bool judge_version(struct doctor *d, const struct engine_reply *r)
 	struct slice version = SLICE_LIT("?");
 
 	if (r->status != 200) {
-		report(d, "endpoint", GRADE_FAIL, "start dockerproxy, and compare the endpoint with its listen", "%s", r->err.text);
+		report(d, "endpoint", GRADE_FAIL, "start dockerproxy, and compare the endpoint with its listen", "%s",
+			r->err.text);
 		return false;
 	}
 	json_get_string(r->json, "Version", &version);
-	report(d, "endpoint", GRADE_OK, NULL, "%s answers: engine %.*s, API 1.%u", config_of(d)->endpoint, SLICE_ARG(version),
-		engine_api_minor(d->call->controller->engine));
+	report(d, "endpoint", GRADE_OK, NULL, "%s answers: engine %.*s, API 1.%u", config_of(d)->endpoint,
+		SLICE_ARG(version), engine_api_minor(d->call->controller->engine));
 	return true;
 }
 
@@ -123,8 +124,8 @@ static bool judge_runtime(struct doctor *d, const struct engine_reply *r)
 	if (r->status == 404)
 		report(d, "runtime", GRADE_OK, NULL, "%s is accepted by the engine", runtime);
 	else if (r->status == 400)
-		report(d, "runtime", GRADE_FAIL, "register it in the engine's daemon.json, or set runtime to runc",
-			"%s: %s", runtime, r->err.text);
+		report(d, "runtime", GRADE_FAIL, "register it in the engine's daemon.json, or set runtime to runc", "%s: %s",
+			runtime, r->err.text);
 	else
 		report(d, "runtime", GRADE_WARN, "look at dockerproxy's log", "%s", r->err.text);
 	return true;
@@ -167,8 +168,9 @@ static void check_configuration(struct doctor *d)
 {
 	const struct config *c = config_of(d);
 	unsigned char address[16];
-	bool loopback = c->host != NULL && (strcmp(c->host, "localhost") == 0 || strcmp(c->host, "::1") == 0 ||
-		(inet_pton(AF_INET, c->host, address) == 1 && address[0] == 127));
+	bool loopback = c->host != NULL &&
+		(strcmp(c->host, "localhost") == 0 || strcmp(c->host, "::1") == 0 ||
+			(inet_pton(AF_INET, c->host, address) == 1 && address[0] == 127));
 
 	if (c->host != NULL && !loopback)
 		report(d, "exposure", GRADE_WARN, "use a unix socket, loopback, or a network that no sandbox is on",
@@ -210,7 +212,8 @@ static void ask(struct doctor *d)
 	const struct question *q = &questions[d->at];
 	auto_free char *path = q->make_path != NULL ? q->make_path(c->config) : mem_strdup(q->path);
 	auto_free char *body = q->make_body != NULL ? q->make_body(c->config) : NULL;
-	engine_call(c->engine, q->method, path, body, c->engine_timeout_ms < 30000 ? c->engine_timeout_ms : 30000, on_answer, d);
+	engine_call(c->engine, q->method, path, body, c->engine_timeout_ms < 30000 ? c->engine_timeout_ms : 30000,
+		on_answer, d);
 }
 
 static void start_doctor(struct call *call)
@@ -228,7 +231,8 @@ const struct method method_doctor = {
 	.name = "doctor",
 	.start = start_doctor,
 	.help = "Checks endpoint, policy, API version, images, runtime and network, and says how to mend each.",
-	.result = "{\"type\":\"object\",\"required\":[\"healthy\",\"checks\"],\"properties\":{\"healthy\":{\"type\":\"boolean\"},"
+	.result =
+		"{\"type\":\"object\",\"required\":[\"healthy\",\"checks\"],\"properties\":{\"healthy\":{\"type\":\"boolean\"},"
 		"\"checks\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"check\",\"status\",\"text\"],"
 		"\"properties\":{\"check\":{\"type\":\"string\"},\"status\":{\"enum\":[\"ok\",\"warn\",\"fail\"]},"
 		"\"text\":{\"type\":\"string\"},\"mend\":{\"type\":\"string\"}}}}}}",

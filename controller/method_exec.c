@@ -88,7 +88,7 @@ void method_exec_mark(struct sandbox *s, const struct slice *tags, unsigned ntag
 {
 	struct command *c;
 
-	TAILQ_FOREACH(c, &s->commands, link) {
+	TAILQ_FOREACH (c, &s->commands, link) {
 		bool meant = ntags == 0;
 
 		for (unsigned i = 0; i < ntags && !meant; i++)
@@ -150,8 +150,8 @@ static struct json_object *outcome_json(struct command *c, const struct exec_out
 	jset_bool(r, "stdoutTruncated", cut[EXEC_STDOUT]);
 	jset_bool(r, "stderrTruncated", cut[EXEC_STDERR]);
 	jset_bool(r, "timedOut", c->timed_out || o->timed_out);
-	jset_bool(r, "aborted", !c->timed_out && !o->timed_out && (c->aborted || o->killed ||
-		(c->marked && number == SIGKILL)));
+	jset_bool(r, "aborted",
+		!c->timed_out && !o->timed_out && (c->aborted || o->killed || (c->marked && number == SIGKILL)));
 	jset_bool(r, "oomKilled", o->oom == EXEC_YES);
 	jset_int(r, "durationMs", o->duration_us >= 0 ? o->duration_us / 1000 : clock_ms() - c->began_ms);
 	if (o->survivors > 0)
@@ -547,7 +547,8 @@ static int read_request(struct command *c, const struct json_node *p, struct err
 	c->request.max_output = c->stream ? UINT64_MAX : (uint64_t)OUTPUT_DEFAULT;
 	if (json_get_int(p, "maxOutputBytes", &n)) {
 		if (n > OUTPUT_MAX && !c->stream)
-			return err_set(err, EINVAL, "exec: maxOutputBytes is at most %lld; stream takes more", (long long)OUTPUT_MAX);
+			return err_set(err, EINVAL, "exec: maxOutputBytes is at most %lld; stream takes more",
+				(long long)OUTPUT_MAX);
 		c->request.max_output = (uint64_t)n;
 	}
 	if (json_get_int(p, "timeoutMs", &n)) {

@@ -402,10 +402,15 @@ static void start_remove(struct call *call)
 	start_file(call, FILE_REMOVE);
 }
 
-#define ID_PARAM { "id", PARAM_NAME, PARAM_REQUIRED, "the sandbox" }
+#define ID_PARAM \
+	{ \
+		"id", PARAM_NAME, PARAM_REQUIRED, "the sandbox" \
+	}
 #define PATH_PARAMS \
 	{ "path", PARAM_STRING, 0, "absolute; or pathBase64" }, \
-	{ "pathBase64", PARAM_STRING, 0, "a path that is not UTF-8" }
+	{ \
+		"pathBase64", PARAM_STRING, 0, "a path that is not UTF-8" \
+	}
 #define INFO_PROPERTIES \
 	"\"type\":{\"enum\":[\"file\",\"directory\",\"symlink\",\"other\"]},\"size\":{\"type\":\"integer\"}," \
 	"\"mode\":{\"type\":\"integer\"},\"mtimeMs\":{\"type\":\"integer\"},\"uid\":{\"type\":\"integer\"}," \
@@ -415,11 +420,11 @@ const struct method method_read_file = {
 	.name = "readFile",
 	.start = start_read,
 	.help = "Reads a regular file as the sandbox user.",
-	.result = "{\"type\":\"object\",\"required\":[\"data\",\"encoding\",\"size\",\"truncated\"],\"properties\":{"
+	.result =
+		"{\"type\":\"object\",\"required\":[\"data\",\"encoding\",\"size\",\"truncated\"],\"properties\":{"
 		"\"data\":{\"type\":\"string\"},\"encoding\":{\"enum\":[\"utf8\",\"base64\"]},\"size\":{\"type\":\"integer\"},"
 		"\"truncated\":{\"type\":\"boolean\"}}}",
-	.params = { ID_PARAM, PATH_PARAMS,
-		{ "offset", PARAM_INTEGER, 0, "bytes to skip" },
+	.params = { ID_PARAM, PATH_PARAMS, { "offset", PARAM_INTEGER, 0, "bytes to skip" },
 		{ "limit", PARAM_INTEGER, 0, "bytes at most; 1 MiB without it, 16 MiB at most" },
 		{ "encoding", PARAM_ENCODING, 0, "utf8 fails on other content; without it what fits is chosen" } },
 };
@@ -427,10 +432,10 @@ const struct method method_read_file = {
 const struct method method_write_file = {
 	.name = "writeFile",
 	.start = start_write,
-	.help = "Writes a file as the sandbox user, atomically; a symlink is followed. Under /skills as root of the container.",
+	.help =
+		"Writes a file as the sandbox user, atomically; a symlink is followed. Under /skills as root of the container.",
 	.result = "{\"type\":\"object\",\"required\":[\"size\"],\"properties\":{\"size\":{\"type\":\"integer\"}}}",
-	.params = { ID_PARAM, PATH_PARAMS,
-		{ "data", PARAM_STRING, 0, "the content" },
+	.params = { ID_PARAM, PATH_PARAMS, { "data", PARAM_STRING, 0, "the content" },
 		{ "encoding", PARAM_ENCODING, 0, "of data" },
 		{ "mode", PARAM_MODE, 0, "permission bits; the old file's or 0644 without it" },
 		{ "append", PARAM_BOOLEAN, 0, "to what is there" },
@@ -442,8 +447,9 @@ const struct method method_stat = {
 	.name = "stat",
 	.start = start_stat,
 	.help = "Says what is at a path; that nothing is there is an answer, not an error.",
-	.result = "{\"type\":\"object\",\"required\":[\"exists\"],\"properties\":{\"exists\":{\"type\":\"boolean\"},"
-		INFO_PROPERTIES "}}",
+	.result =
+		"{\"type\":\"object\",\"required\":[\"exists\"],\"properties\":{\"exists\":{\"type\":\"boolean\"}," INFO_PROPERTIES
+		"}}",
 	.params = { ID_PARAM, PATH_PARAMS, { "follow", PARAM_BOOLEAN, 0, "a symlink at the end is followed" } },
 };
 
@@ -451,7 +457,8 @@ const struct method method_list_files = {
 	.name = "listFiles",
 	.start = start_list,
 	.help = "Lists a directory, in no particular order.",
-	.result = "{\"type\":\"object\",\"required\":[\"entries\",\"truncated\"],\"properties\":{\"truncated\":{\"type\":\"boolean\"},"
+	.result =
+		"{\"type\":\"object\",\"required\":[\"entries\",\"truncated\"],\"properties\":{\"truncated\":{\"type\":\"boolean\"},"
 		"\"entries\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\"},"
 		"\"nameBase64\":{\"type\":\"string\"}," INFO_PROPERTIES "}}}}}",
 	.params = { ID_PARAM, PATH_PARAMS, { "limit", PARAM_INTEGER, 0, "entries at most; 1000 without it" } },

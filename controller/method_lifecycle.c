@@ -151,7 +151,8 @@ const struct method method_resume = {
 const struct method method_destroy = {
 	.name = "destroy",
 	.start = start_destroy,
-	.help = "Removes a sandbox with all that belongs to it and confirms that it is gone. What is missing counts as removed.",
+	.help =
+		"Removes a sandbox with all that belongs to it and confirms that it is gone. What is missing counts as removed.",
 	.result = STATE_RESULT,
 	.params = { { "id", PARAM_NAME, PARAM_REQUIRED, "the sandbox" } },
 };

@@ -70,7 +70,8 @@ static void on_listed(const struct engine_reply *reply, void *arg)
 			container_state_from_name(text, &state);
 		jset_cstr(o, "state", inventory_state_name(state));
 		jset_cstr(o, "runtime", NULL);
-		if (json_get_string(json_get(c, "HostConfig"), "Runtime", &text) || json_get_string(labels, LABEL_RUNTIME, &text))
+		if (json_get_string(json_get(c, "HostConfig"), "Runtime", &text) ||
+			json_get_string(labels, LABEL_RUNTIME, &text))
 			jset_str(o, "runtime", text);
 		if (json_get_string(labels, LABEL_EGRESS, &text))
 			jset_str(o, "egress", text);
@@ -132,7 +133,8 @@ const struct method method_list = {
 	.name = "list",
 	.start = start_list,
 	.help = "All sandboxes that the engine knows by their label, whoever made them.",
-	.result = "{\"type\":\"object\",\"required\":[\"sandboxes\"],\"properties\":{\"sandboxes\":{\"type\":\"array\","
+	.result =
+		"{\"type\":\"object\",\"required\":[\"sandboxes\"],\"properties\":{\"sandboxes\":{\"type\":\"array\","
 		"\"items\":{\"type\":\"object\",\"required\":[\"name\",\"state\"],\"properties\":{" SANDBOX_PROPERTIES "}}}}}",
 	.params = { { NULL } },
 };
@@ -141,7 +143,8 @@ const struct method method_inspect = {
 	.name = "inspect",
 	.start = start_inspect,
 	.help = "One sandbox: its state, limits and parts.",
-	.result = "{\"type\":\"object\",\"required\":[\"name\",\"state\"],\"properties\":{" SANDBOX_PROPERTIES ","
+	.result =
+		"{\"type\":\"object\",\"required\":[\"name\",\"state\"],\"properties\":{" SANDBOX_PROPERTIES ","
 		"\"maxCommandSeconds\":{\"type\":\"integer\"},\"allowHosts\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}},"
 		"\"egressProxyState\":{\"type\":\"string\"},\"network\":{\"type\":\"boolean\"},\"memoryMb\":{\"type\":\"integer\"},"
 		"\"cpu\":{\"type\":\"number\"},\"startedAt\":{\"type\":\"string\"}}}",

@@ -140,7 +140,8 @@ static void start_reconcile(struct call *call)
 	json_get_string(call->params, "id", &r->only);
 	r->result = jnew();
 	jarr(r->result, "sandboxes");
-	engine_call(call->controller->engine, "GET", listings[0].path, NULL, call->controller->engine_timeout_ms, on_listing, r);
+	engine_call(call->controller->engine, "GET", listings[0].path, NULL, call->controller->engine_timeout_ms,
+		on_listing, r);
 }
 
 const struct method method_reconcile = {

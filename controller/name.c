@@ -163,8 +163,8 @@ static bool image_registry(struct slice s)
 		if (port.len == 0 || port.len > 5 || strspn(port.p, "0123456789") < port.len)
 			return false;
 	}
-	return host.len > 0 && all_of(host, ".-") && (colon != NULL || memchr(s.p, '.', s.len) != NULL ||
-		slice_is(s, "localhost"));
+	return host.len > 0 && all_of(host, ".-") &&
+		(colon != NULL || memchr(s.p, '.', s.len) != NULL || slice_is(s, "localhost"));
 }
 
 static bool image_syntax(struct slice s, bool *tagged)

@@ -63,8 +63,8 @@ static unsigned add_removal(struct plan *p, unsigned stage, const char *name)
 static void add_container(struct plan *p, unsigned stage, enum step_id id, const char *name, const char *suffix,
 	const char *image, char *body)
 {
-	struct step *s = add(p, stage, id, EXPECT_CREATED, "POST",
-		mem_printf("/containers/create?name=%s%s", name, suffix), body);
+	struct step *s =
+		add(p, stage, id, EXPECT_CREATED, "POST", mem_printf("/containers/create?name=%s%s", name, suffix), body);
 
 	s->image = mem_strdup(image);
 	undo_by_remove(s, "containers", name, suffix);
@@ -89,8 +89,8 @@ static void add_internal_network(struct plan *p, unsigned stage, const struct sp
 static void add_volume(struct plan *p, unsigned stage, enum step_id id, const struct spec *s, const struct config *c,
 	const char *part, const char *suffix)
 {
-	struct step *v = add(p, stage, id, EXPECT_CREATED, "POST", mem_strdup("/volumes/create"),
-		document_volume(s, c, part));
+	struct step *v =
+		add(p, stage, id, EXPECT_CREATED, "POST", mem_strdup("/volumes/create"), document_volume(s, c, part));
 
 	undo_by_remove(v, "volumes", s->name, suffix);
 }
@@ -113,8 +113,7 @@ static void add_connect_egress(struct plan *p, unsigned stage, const struct spec
 static unsigned add_egress(struct plan *p, unsigned stage, const struct spec *s, const struct config *c,
 	unsigned api_minor)
 {
-	add_container(p, stage, STEP_CREATE_EGRESS, s->name, "-egress", c->egress_image,
-		document_egress(s, c, api_minor));
+	add_container(p, stage, STEP_CREATE_EGRESS, s->name, "-egress", c->egress_image, document_egress(s, c, api_minor));
 	if (api_minor >= API_MULTI_ENDPOINT)
 		return stage + 1;
 	add_connect_egress(p, stage + 1, s, c);
@@ -197,10 +196,10 @@ static unsigned mend_network(struct plan *p, const struct spec *s, unsigned api_
 		tolerate_rival(p, STEP_CREATE_NETWORK);
 	}
 	if (missing || strcmp(now->sandbox.internal_network, now->network) != 0) {
-		add(p, stage, STEP_DISCONNECT_SANDBOX, EXPECT_DETACHED, "POST", mem_printf("/networks/%s-net/disconnect", s->name),
-			document_detach(s->name));
-		add(p, stage + 1, STEP_CONNECT_SANDBOX, EXPECT_ATTACHED, "POST", mem_printf("/networks/%s-net/connect", s->name),
-			document_attach(s->name));
+		add(p, stage, STEP_DISCONNECT_SANDBOX, EXPECT_DETACHED, "POST",
+			mem_printf("/networks/%s-net/disconnect", s->name), document_detach(s->name));
+		add(p, stage + 1, STEP_CONNECT_SANDBOX, EXPECT_ATTACHED, "POST",
+			mem_printf("/networks/%s-net/connect", s->name), document_attach(s->name));
 		stage += 2;
 	}
 	return stage;
@@ -213,10 +212,10 @@ static unsigned mend_egress(struct plan *p, unsigned stage, const struct spec *s
 	const struct container_info *e = &now->egress;
 	/* Made, and not started yet, by a rival or by one that died: it has no endpoints to compare. */
 	bool unfinished = e->state == CONTAINER_CREATED && now->network[0] != '\0';
-	bool fits = unfinished || ((e->state == CONTAINER_EXITED || e->state == CONTAINER_RUNNING ||
-		e->state == CONTAINER_PAUSED) && now->network[0] != '\0' &&
-		strcmp(e->internal_network, now->network) == 0 && now->shared_network[0] != '\0' &&
-		strcmp(e->shared_network, now->shared_network) == 0);
+	bool fits = unfinished ||
+		((e->state == CONTAINER_EXITED || e->state == CONTAINER_RUNNING || e->state == CONTAINER_PAUSED) &&
+			now->network[0] != '\0' && strcmp(e->internal_network, now->network) == 0 &&
+			now->shared_network[0] != '\0' && strcmp(e->shared_network, now->shared_network) == 0);
 
 	if (now->shared_network[0] == '\0')
 		add_shared_network(p, stage, c);

@@ -23,7 +23,7 @@ static struct remains *find(struct remains_list *list, struct slice name)
 {
 	struct remains *r;
 
-	TAILQ_FOREACH(r, list, link)
+	TAILQ_FOREACH (r, list, link)
 		if (slice_is(name, r->name))
 			return r;
 	r = mem_zalloc(sizeof(*r));

@@ -37,7 +37,6 @@ struct batch {
 	struct json_object *answers;
 };
 
-
 struct rpc {
 	struct controller *controller;
 	int in, out;
@@ -78,7 +77,7 @@ static void kill_calls(struct rpc *r)
 {
 	struct call *call, *next;
 
-	TAILQ_FOREACH_SAFE(call, &r->calls, link, next)
+	TAILQ_FOREACH_SAFE (call, &r->calls, link, next)
 		if (call->cancel != NULL)
 			call->cancel(call);
 }
@@ -122,7 +121,7 @@ static void flush(struct rpc *r)
 		struct call *call, *next;
 
 		r->congested = false;
-		TAILQ_FOREACH_SAFE(call, &r->calls, link, next)
+		TAILQ_FOREACH_SAFE (call, &r->calls, link, next)
 			if (call->drained != NULL)
 				call->drained(call);
 	}
@@ -277,8 +276,8 @@ static bool same_id(const struct json_object *a, const struct json_node *b)
 		return false;
 	if (b->type == JSON_STRING)
 		return json_object_is_type(a, json_type_string) &&
-			slice_eq(slice_make(json_object_get_string((struct json_object *)a),
-				(size_t)json_object_get_string_len(a)), b->text);
+			slice_eq(slice_make(json_object_get_string((struct json_object *)a), (size_t)json_object_get_string_len(a)),
+				b->text);
 	return b->type == JSON_INT && json_object_is_type(a, json_type_int) && json_object_get_int64(a) == b->integer;
 }
 
@@ -286,7 +285,7 @@ static struct call *find_call(struct rpc *r, const struct json_node *id)
 {
 	struct call *call;
 
-	TAILQ_FOREACH(call, &r->calls, link)
+	TAILQ_FOREACH (call, &r->calls, link)
 		if (same_id(call->id, id))
 			return call;
 	return NULL;
@@ -383,7 +382,8 @@ static void dispatch(struct rpc *r, struct call *call, struct batch *b)
 
 	call->batch = b;
 	call->params = json_get(call->root, "params");
-	if (call->root->type != JSON_OBJECT || !json_get_string(call->root, "jsonrpc", &version) || !slice_is(version, "2.0"))
+	if (call->root->type != JSON_OBJECT || !json_get_string(call->root, "jsonrpc", &version) ||
+		!slice_is(version, "2.0"))
 		wrong = "not a JSON-RPC 2.0 request: an object with \"jsonrpc\": \"2.0\" is needed";
 	else if (!read_id(json_get(call->root, "id"), &call->id))
 		wrong = "an id is a string or an integer";
@@ -448,8 +448,8 @@ static void take_batch(struct rpc *r, struct call *whole)
 		enum json_fault fault;
 
 		buf_init(&text, FRAMING_MAX * 2);
-		struct call *call = json_put(&text, n) == 0 ?
-			call_new(r->controller, &owner, r, buf_slice(&text), &fault) : NULL;
+		struct call *call =
+			json_put(&text, n) == 0 ? call_new(r->controller, &owner, r, buf_slice(&text), &fault) : NULL;
 		buf_release(&text);
 		if (call != NULL)
 			dispatch(r, call, b);

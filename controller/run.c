@@ -385,8 +385,8 @@ static void task_ended(struct task *t)
 	if (r->phase == RUN_UNDOING) {
 		if (t->state == TASK_FAILED) {
 			struct err first = r->err;
-			err_set(&r->err, first.code, "%s; and what it had made could not be removed (%s): run reconcile", first.text,
-				t->err.text);
+			err_set(&r->err, first.code, "%s; and what it had made could not be removed (%s): run reconcile",
+				first.text, t->err.text);
 		}
 		undo_next(r);
 		return;

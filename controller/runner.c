@@ -181,7 +181,7 @@ static void fail_all(struct runner *r, bool only_unsent, int code, const char *t
 
 	while (again) {
 		again = false;
-		TAILQ_FOREACH(op, &r->ops, link) {
+		TAILQ_FOREACH (op, &r->ops, link) {
 			if ((int32_t)(op->channel - last) > 0 || (only_unsent && op->request == NULL))
 				continue;
 			op_fail(op, op->request == NULL, code, text);
@@ -320,7 +320,7 @@ static struct exec_op *find(struct runner *r, uint32_t channel)
 {
 	struct exec_op *op;
 
-	TAILQ_FOREACH(op, &r->ops, link)
+	TAILQ_FOREACH (op, &r->ops, link)
 		if (op->channel == channel && op->request == NULL)
 			return op;
 	return NULL;
@@ -355,7 +355,9 @@ static void on_entry(struct exec_op *op, const struct frame *f)
 
 static void tell_room(struct exec_op *op)
 {
-	void (*room)(size_t, void *) = op->kind == OP_EXEC ? op->ev.exec.room : op->kind == OP_FILE ? op->ev.file.room : NULL;
+	void (*room)(size_t, void *) = op->kind == OP_EXEC ? op->ev.exec.room
+		: op->kind == OP_FILE                          ? op->ev.file.room
+													   : NULL;
 
 	if (room != NULL && op->room > 0 && !op->closed)
 		room(op->room, op->arg);
@@ -437,7 +439,7 @@ static void on_hello(struct runner *r, const struct frame *f)
 	}
 	r->diagnosis[0] = '\0';
 	set_state(r, LINK_UP);
-	TAILQ_FOREACH(op, &r->ops, link)
+	TAILQ_FOREACH (op, &r->ops, link)
 		op_flush(op);
 }
 
@@ -535,12 +537,12 @@ static void on_room(size_t bytes, void *arg)
 	struct exec_op *op;
 	bool again = true;
 
-	TAILQ_FOREACH(op, &r->ops, link)
+	TAILQ_FOREACH (op, &r->ops, link)
 		op_flush(op);
 	enter(r);
 	while (again && !r->doomed && r->channel != NULL && channel_room(r->channel) > OUT_RESERVE) {
 		again = false;
-		TAILQ_FOREACH(op, &r->ops, link) {
+		TAILQ_FOREACH (op, &r->ops, link) {
 			if (!op->starved)
 				continue;
 			op->starved = false;
@@ -604,7 +606,7 @@ static void check_deadlines(struct runner *r, int64_t now)
 
 	while (again && !r->doomed) {
 		again = false;
-		TAILQ_FOREACH(op, &r->ops, link) {
+		TAILQ_FOREACH (op, &r->ops, link) {
 			again = expire(op, now);
 			if (again)
 				break; /* the callback may have changed the list */
@@ -630,7 +632,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	if (!r->doomed)
 		check_silence(r, now);
 	if (!r->doomed) {
-		TAILQ_FOREACH(op, &r->ops, link)
+		TAILQ_FOREACH (op, &r->ops, link)
 			if (op->deadline_ms < next)
 				next = op->deadline_ms;
 		/* With nothing under way nothing is watched: an idle sandbox costs no wake-up. */
@@ -700,8 +702,8 @@ static void op_begin(struct exec_op *op)
 	}
 }
 
-static struct exec_op *start(struct exec_backend *b, const struct exec_request *rq, const struct exec_events *ev, void *arg,
-	struct err *err)
+static struct exec_op *start(struct exec_backend *b, const struct exec_request *rq, const struct exec_events *ev,
+	void *arg, struct err *err)
 {
 	struct runner *r = of(b);
 	struct exec_op *op;
@@ -721,8 +723,8 @@ static struct exec_op *start(struct exec_backend *b, const struct exec_request *
 	return op;
 }
 
-static struct exec_op *file(struct exec_backend *b, const struct file_request *rq, const struct file_events *ev, void *arg,
-	struct err *err)
+static struct exec_op *file(struct exec_backend *b, const struct file_request *rq, const struct file_events *ev,
+	void *arg, struct err *err)
 {
 	struct runner *r = of(b);
 	struct exec_op *op;
@@ -893,4 +895,3 @@ void runner_detach(struct runner *r, const char *why)
 	if (r->state == LINK_GREETING || r->state == LINK_UP)
 		lose_link(r, ECANCELED, why);
 }
-

@@ -80,8 +80,10 @@ char *runner_put_start(uint32_t channel, const struct exec_request *rq, size_t *
 	else
 		put_list(&w, FRAME_ATTR_ARG, rq->argv, rq->nargv);
 	put_list(&w, FRAME_ATTR_ENV, rq->env, rq->nenv);
-	return close_writer(&w, len, "an argument, variable or path is longer than the kernel takes (131071 bytes; a path "
-				     "4095), or all of them together than 1 MiB", err);
+	return close_writer(&w, len,
+		"an argument, variable or path is longer than the kernel takes (131071 bytes; a path "
+		"4095), or all of them together than 1 MiB",
+		err);
 }
 
 char *runner_put_file(uint32_t channel, const struct file_request *rq, size_t *len, struct err *err)
@@ -156,7 +158,9 @@ void runner_get_exit(const struct frame *f, char text[RUNNER_TEXT_MAX], struct e
 		.exit_code = -1,
 		.timed_out = (flags & FRAME_EXIT_TIMED_OUT) != 0,
 		.killed = (flags & FRAME_EXIT_KILLED) != 0,
-		.oom = oom == FRAME_OOM_NO ? EXEC_NO : oom == FRAME_OOM_YES ? EXEC_YES : EXEC_UNKNOWN,
+		.oom = oom == FRAME_OOM_NO ? EXEC_NO
+			: oom == FRAME_OOM_YES ? EXEC_YES
+								   : EXEC_UNKNOWN,
 		.survivors = (unsigned)capped(f, FRAME_ATTR_SURVIVORS, UINT_MAX, 0),
 		.bytes = { frame_num_or(f, FRAME_ATTR_STDOUT_BYTES, 0), frame_num_or(f, FRAME_ATTR_STDERR_BYTES, 0) },
 		.duration_us = duration <= INT64_MAX ? (int64_t)duration : -1,

@@ -8,7 +8,8 @@
 /* One frame, malloc'ed and the caller's, *len bytes; NULL with err when it is too long for the protocol. */
 char *runner_put_start(uint32_t channel, const struct exec_request *rq, size_t *len, struct err *err) MUSTCHECK;
 char *runner_put_file(uint32_t channel, const struct file_request *rq, size_t *len, struct err *err) MUSTCHECK;
-char *runner_put_kill(uint32_t channel, const struct slice *tags, unsigned ntags, size_t *len, struct err *err) MUSTCHECK;
+char *runner_put_kill(uint32_t channel, const struct slice *tags, unsigned ntags, size_t *len,
+	struct err *err) MUSTCHECK;
 
 /* What the runner's EXIT and DONE say; texts are borrowed from the frame, terminated in text[]. */
 #define RUNNER_TEXT_MAX 600

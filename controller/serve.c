@@ -87,7 +87,7 @@ static void on_signal(evutil_socket_t fd, short what, void *arg)
 		listener_pause(s->listener);
 	if (s->nclients == 0)
 		event_base_loopbreak(s->controller.base);
-	TAILQ_FOREACH_SAFE(client, &s->clients, link, next)
+	TAILQ_FOREACH_SAFE (client, &s->clients, link, next)
 		rpc_end(client->rpc);
 }
 

@@ -63,7 +63,8 @@ static int want_string(const struct json_node *n, const char *what, struct err *
 	return n->type == JSON_STRING ? 0 : err_set(err, EINVAL, "%s must be a string", what);
 }
 
-static int want_int(const struct json_node *n, const char *what, int64_t min, int64_t max, int64_t *out, struct err *err)
+static int want_int(const struct json_node *n, const char *what, int64_t min, int64_t max, int64_t *out,
+	struct err *err)
 {
 	if (n->type != JSON_INT || n->integer < min || n->integer > max)
 		return err_set(err, EINVAL, "%s must be an integer from %lld to %lld", what, (long long)min, (long long)max);
@@ -275,7 +276,8 @@ int spec_from_params(struct spec *s, const struct json_node *params, const struc
 	}
 	if (s->egress == EGRESS_OPEN && !c->allow_open_egress) {
 		spec_release(s);
-		return err_set(err, EACCES, "egress: open is not allowed here; the deployment has to set "
+		return err_set(err, EACCES,
+			"egress: open is not allowed here; the deployment has to set "
 			"extensionConfig.\"sandbox-docker\".allowOpenEgress to true");
 	}
 	if (s->egress != EGRESS_ALLOWLIST && s->allow_hosts[0] != '\0') {

@@ -62,7 +62,8 @@ static int read_sandbox(struct survey *s, const struct json_node *doc, struct er
 	const struct config *c = engine_config(s->engine);
 	struct slice version;
 
-	if (inventory_read_container(&s->result.inventory.sandbox, doc, slice_str(s->internal), slice_str(c->network), err) != 0)
+	if (inventory_read_container(&s->result.inventory.sandbox, doc, slice_str(s->internal), slice_str(c->network),
+			err) != 0)
 		return -1;
 	if (spec_from_labels(&s->result.spec, slice_str(s->name), json_get(json_get(doc, "Config"), "Labels"), c, err) != 0)
 		return -1;

@@ -299,8 +299,9 @@ static void print_killed(struct json_object *r)
 
 static void print_entry(struct json_object *e, const char *name)
 {
-	printf("%-9s %04o %6s %6s %10s ", text_of(e, "type"), (unsigned)json_object_get_int(json_object_object_get(e, "mode")),
-		text_of(e, "uid"), text_of(e, "gid"), text_of(e, "size"));
+	printf("%-9s %04o %6s %6s %10s ", text_of(e, "type"),
+		(unsigned)json_object_get_int(json_object_object_get(e, "mode")), text_of(e, "uid"), text_of(e, "gid"),
+		text_of(e, "size"));
 	print_safe(name);
 	if (json_object_object_get(e, "target") != NULL) {
 		printf(" -> ");
@@ -360,8 +361,7 @@ static void print_doctor(struct json_object *r)
 
 static void print_inspect(struct json_object *r)
 {
-	json_object_object_foreach(r, key, value)
-		printf("%-18s %s\n", key, json_object_get_string(value));
+	json_object_object_foreach(r, key, value) printf("%-18s %s\n", key, json_object_get_string(value));
 }
 
 /* --- the table --------------------------------------------------------------------------------------------------- */
@@ -396,8 +396,10 @@ static const struct method *use_kill(const struct arguments *a)
 
 #define COMMON_OPTIONS \
 	{ "json", 0, OPTION_SWITCH, NULL, "print the result as JSON" }, \
-	{ "engine-timeout", 0, OPTION_TEXT, "SECONDS", "for one lifecycle operation; 300" }, \
-	{ "verbose", 'v', OPTION_SWITCH, NULL, "log every request to the engine" }
+		{ "engine-timeout", 0, OPTION_TEXT, "SECONDS", "for one lifecycle operation; 300" }, \
+	{ \
+		"verbose", 'v', OPTION_SWITCH, NULL, "log every request to the engine" \
+	}
 
 const struct verb verbs[] = {
 	{ "create", use_create, 0, "NAME", "make a sandbox and start it", create_params, print_state,
@@ -450,8 +452,10 @@ const struct verb verbs[] = {
 		{ { "recursive", 'r', OPTION_SWITCH, NULL, "directories too" }, COMMON_OPTIONS } },
 	{ "kill", use_kill, 0, "NAME", "kill commands, all or by tag", kill_params, print_killed,
 		{ { "tag", 0, OPTION_LIST, "TAG", "only those" }, COMMON_OPTIONS } },
-	{ "ls", use_ls, 0, "[NAME PATH]", "list sandboxes, or a directory in one", ls_params, print_list, { COMMON_OPTIONS } },
-	{ "inspect", use_inspect, 0, "NAME", "one sandbox: state, limits, parts", id_params, print_inspect, { COMMON_OPTIONS } },
+	{ "ls", use_ls, 0, "[NAME PATH]", "list sandboxes, or a directory in one", ls_params, print_list,
+		{ COMMON_OPTIONS } },
+	{ "inspect", use_inspect, 0, "NAME", "one sandbox: state, limits, parts", id_params, print_inspect,
+		{ COMMON_OPTIONS } },
 	{ "reconcile", use_reconcile, 0, "[NAME]", "find what crashes left behind; mend or remove it", reconcile_params,
 		print_reconcile,
 		{
@@ -459,8 +463,8 @@ const struct verb verbs[] = {
 			{ "min-age", 0, OPTION_TEXT, "SECONDS", "what is younger may be in the making; 600" },
 			COMMON_OPTIONS,
 		} },
-	{ "doctor", use_doctor, VERB_RESULT_FAILS, "", "check the deployment and say how to mend it", no_params, print_doctor,
-		{ COMMON_OPTIONS } },
+	{ "doctor", use_doctor, VERB_RESULT_FAILS, "", "check the deployment and say how to mend it", no_params,
+		print_doctor, { COMMON_OPTIONS } },
 	{ NULL },
 };
 

@@ -81,7 +81,8 @@ static void on_result(struct call *call, struct json_object *result)
 	else
 		v->verb->print(result);
 	v->status = passes ? exec_status(result) : EXIT_DONE;
-	if ((v->verb->flags & VERB_RESULT_FAILS) != 0 && !json_object_get_boolean(json_object_object_get(result, "healthy")))
+	if ((v->verb->flags & VERB_RESULT_FAILS) != 0 &&
+		!json_object_get_boolean(json_object_object_get(result, "healthy")))
 		v->status = EXIT_FAILED;
 	if (passes && json_object_get_boolean(json_object_object_get(result, "timedOut")))
 		fprintf(stderr, "controller exec: the command was killed at its time limit\n");
@@ -207,8 +208,8 @@ static int make_params(struct verb_call *v, struct json_object *params, struct e
 	const struct arguments *a = v->arguments;
 
 	if (v->verb->params(params, a, err) != 0) {
-		fprintf(stderr, "controller %s: %s\nusage: controller %s [OPTION...] %s\n", v->verb->name, err->text, v->verb->name,
-			v->verb->usage);
+		fprintf(stderr, "controller %s: %s\nusage: controller %s [OPTION...] %s\n", v->verb->name, err->text,
+			v->verb->name, v->verb->usage);
 		return -1;
 	}
 	if ((v->verb->flags & VERB_EXIT_CODE) != 0) {
@@ -224,7 +225,9 @@ static int make_params(struct verb_call *v, struct json_object *params, struct e
 static void start(struct verb_call *v)
 {
 	static const struct call_owner captured = { .result = on_result, .error = on_error, .notify = on_notify };
-	static const struct call_owner streaming = { .result = on_result, .error = on_error, .notify = on_notify,
+	static const struct call_owner streaming = { .result = on_result,
+		.error = on_error,
+		.notify = on_notify,
 		.output = on_output };
 	bool streams = (v->verb->flags & VERB_STREAMS_OUT) != 0 && !arguments_has(v->arguments, "json");
 	struct json_object *params = jnew();

@@ -5,7 +5,10 @@
 
 /* Fields of an engine's answer that clients may see; framing and persistence are ours. */
 static const struct slice passed_fields[] = {
-#define NAME(text) { text, sizeof(text) - 1 }
+#define NAME(text) \
+	{ \
+		text, sizeof(text) - 1 \
+	}
 	NAME("Api-Version"),
 	NAME("Builder-Version"),
 	NAME("Cache-Control"),
@@ -44,7 +47,8 @@ static int put_refusal(struct buf *out, const struct refusal *r, struct slice te
 	int rc = -1;
 
 	buf_init(&body, 4096);
-	if (buf_reserve(&body, text.len + 64) == NULL || PUT(&body, "{\"message\":\"") < 0 || buf_put_json(&body, text) < 0 || PUT(&body, "\"}\n") < 0)
+	if (buf_reserve(&body, text.len + 64) == NULL || PUT(&body, "{\"message\":\"") < 0 ||
+		buf_put_json(&body, text) < 0 || PUT(&body, "\"}\n") < 0)
 		goto done;
 	if (http_put_status_line(out, r->status, NULL) < 0 || PUT(out, "Content-Type: application/json\r\n") < 0 ||
 		PUT(out, "Content-Length: ") < 0 || buf_put_u64(out, buf_len(&body)) < 0 || PUT(out, "\r\n") < 0 ||
@@ -74,8 +78,8 @@ int answer_refusal(struct buf *out, const struct refusal *r)
 	int rc = -1;
 
 	buf_init(&text, 2048);
-	if (buf_reserve(&text, r->message.len + 256) == NULL || PUT(&text, "dockerproxy: ") < 0 || buf_put_slice(&text, r->message) < 0 ||
-		PUT(&text, " (") < 0 || buf_puts(&text, r->reason) < 0)
+	if (buf_reserve(&text, r->message.len + 256) == NULL || PUT(&text, "dockerproxy: ") < 0 ||
+		buf_put_slice(&text, r->message) < 0 || PUT(&text, " (") < 0 || buf_puts(&text, r->reason) < 0)
 		goto done;
 	if (r->at.len > 0 && (PUT(&text, " at ") < 0 || buf_put_slice(&text, r->at) < 0))
 		goto done;
@@ -132,8 +136,9 @@ int answer_passed_head(struct buf *out, const struct http_head *engine, const ch
 		struct slice name = http_span(bytes, engine->fields[i].name);
 
 		/* Name and value were read strictly: no byte in them can end the line. */
-		if (may_pass(name) && (buf_put_slice(out, name) < 0 || PUT(out, ": ") < 0 ||
-			buf_put_slice(out, http_span(bytes, engine->fields[i].value)) < 0 || PUT(out, "\r\n") < 0))
+		if (may_pass(name) &&
+			(buf_put_slice(out, name) < 0 || PUT(out, ": ") < 0 ||
+				buf_put_slice(out, http_span(bytes, engine->fields[i].value)) < 0 || PUT(out, "\r\n") < 0))
 			return -1;
 	}
 	if (PUT(out, "X-Request-Id: ") < 0 || buf_put_slice(out, a->request_id) < 0 || PUT(out, "\r\n") < 0)

@@ -50,6 +50,7 @@ struct answer_head {
 };
 
 /* The head of an engine's answer written anew: its status, the fields that clients may see, our framing. */
-int answer_passed_head(struct buf *out, const struct http_head *engine, const char *bytes, const struct answer_head *a) MUSTCHECK;
+int answer_passed_head(struct buf *out, const struct http_head *engine, const char *bytes,
+	const struct answer_head *a) MUSTCHECK;
 
 #endif

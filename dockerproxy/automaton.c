@@ -133,7 +133,8 @@ static const struct sequence sequences[] = {
 
 static int new_sequence(struct build *b, const struct sequence *q)
 {
-	int node = new_node(b, NODE_CAT, new_range_node(b, q->lead[0], q->lead[1]), new_range_node(b, q->second[0], q->second[1]));
+	int node =
+		new_node(b, NODE_CAT, new_range_node(b, q->lead[0], q->lead[1]), new_range_node(b, q->second[0], q->second[1]));
 
 	for (int i = 0; i < q->more; i++)
 		node = new_node(b, NODE_CAT, node, new_range_node(b, 0x80, 0xbf));
@@ -523,7 +524,7 @@ static bool determine(struct build *b)
 	add_state(b, next, b->start);
 	(void)intern(b, next);
 	for (int from = 0; from < b->ndeterministic; from++) {
-		for (int class = 0; class < b->classes; class++) {
+		for (int class = 0; class < b->classes; class ++) {
 			unsigned c = byte_of(b, class);
 			int to;
 

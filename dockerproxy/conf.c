@@ -448,17 +448,27 @@ static const char *const level_names[] = { "error", "warn", "info", "debug", NUL
 
 #define AT(member) offsetof(struct proxy_conf, member)
 #define CUSTOM(path_, dflt_, env_, parse_, help_) \
-	{ .path = path_, .type = CONF_CUSTOM, .dflt = dflt_, .env = env_, .parse = parse_, .help = help_ }
+	{ \
+		.path = path_, .type = CONF_CUSTOM, .dflt = dflt_, .env = env_, .parse = parse_, .help = help_ \
+	}
 #define TEXT(path_, member_, dflt_, env_, help_) \
-	{ .path = path_, .type = CONF_STRING, .offset = AT(member_), .dflt = dflt_, .env = env_, .help = help_ }
+	{ \
+		.path = path_, .type = CONF_STRING, .offset = AT(member_), .dflt = dflt_, .env = env_, .help = help_ \
+	}
 #define NUMBER(path_, type_, member_, min_, max_, dflt_, env_, help_) \
-	{ .path = path_, .type = type_, .offset = AT(member_), .min = min_, .max = max_, .dflt = dflt_, .env = env_, \
-	  .help = help_ }
+	{ \
+		.path = path_, .type = type_, .offset = AT(member_), .min = min_, .max = max_, .dflt = dflt_, .env = env_, \
+		.help = help_ \
+	}
 #define FLAG(path_, member_, dflt_, env_, help_) \
-	{ .path = path_, .type = CONF_BOOL, .offset = AT(member_), .dflt = dflt_, .env = env_, .help = help_ }
+	{ \
+		.path = path_, .type = CONF_BOOL, .offset = AT(member_), .dflt = dflt_, .env = env_, .help = help_ \
+	}
 #define WORD(path_, member_, names_, dflt_, env_, help_) \
-	{ .path = path_, .type = CONF_ENUM, .offset = AT(member_), .names = names_, .dflt = dflt_, .env = env_, \
-	  .help = help_ }
+	{ \
+		.path = path_, .type = CONF_ENUM, .offset = AT(member_), .names = names_, .dflt = dflt_, .env = env_, \
+		.help = help_ \
+	}
 
 static const struct conf_key keys[] = {
 	CUSTOM("listen", "unix:/run/dockerproxy/docker.sock", "DOCKERPROXY_LISTEN", parse_listen,

@@ -57,8 +57,8 @@ int listing_filter(struct json_doc *doc, struct slice answer, const char *label,
 
 	if (root == NULL)
 		return -1;
-	if (root->type == JSON_ARRAY ? put_filtered(root, label, out) < 0 :
-		root->type != JSON_OBJECT || put_volumes(root, label, out) < 0)
+	if (root->type == JSON_ARRAY ? put_filtered(root, label, out) < 0
+								 : root->type != JSON_OBJECT || put_volumes(root, label, out) < 0)
 		return -1;
 	return buf_putc(out, '\n');
 }

@@ -17,7 +17,8 @@ static const struct command {
 	const char *usage;
 	const char *help;
 } commands[] = {
-	{ "run", dockerproxy_run, "[--config FILE] [--check]", "stand in front of the engine; --check only validates and exits" },
+	{ "run", dockerproxy_run, "[--config FILE] [--check]",
+		"stand in front of the engine; --check only validates and exits" },
 	{ "explain", dockerproxy_explain, "[--policy FILE] [--header 'N: V']... [--body FILE|-] METHOD TARGET",
 		"what the policy says of a request, and what the engine would be sent" },
 	{ "print-policy", dockerproxy_print_policy, "[--policy FILE]", "the policy as plain JSON" },

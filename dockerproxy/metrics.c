@@ -13,9 +13,20 @@ static const struct {
 	int64_t us;
 	const char *le;
 } buckets[METRICS_BUCKETS] = {
-	{ 100, "0.0001" }, { 250, "0.00025" }, { 500, "0.0005" }, { 1000, "0.001" }, { 2500, "0.0025" }, { 5000, "0.005" },
-	{ 10000, "0.01" }, { 50000, "0.05" }, { 100000, "0.1" }, { 500000, "0.5" }, { 1000000, "1" }, { 10000000, "10" },
-	{ 60000000, "60" }, { INT64_MAX, "+Inf" },
+	{ 100, "0.0001" },
+	{ 250, "0.00025" },
+	{ 500, "0.0005" },
+	{ 1000, "0.001" },
+	{ 2500, "0.0025" },
+	{ 5000, "0.005" },
+	{ 10000, "0.01" },
+	{ 50000, "0.05" },
+	{ 100000, "0.1" },
+	{ 500000, "0.5" },
+	{ 1000000, "1" },
+	{ 10000000, "10" },
+	{ 60000000, "60" },
+	{ INT64_MAX, "+Inf" },
 };
 
 struct row {
@@ -146,16 +157,17 @@ static const struct {
 } plain[] = {
 #define ROW(field, name, type, help) { name, type, help, offsetof(struct metrics_counters, field) },
 	ROW(connections, "dockerproxy_connections_total", "counter", "Client connections accepted.")
-	ROW(connections_refused, "dockerproxy_connections_refused_total", "counter", "Client connections refused by a list or limit.")
-	ROW(connections_now, "dockerproxy_connections", "gauge", "Client connections open.")
-	ROW(tunnels_now, "dockerproxy_tunnels", "gauge", "Hijacked connections open.")
-	ROW(bytes_in, "dockerproxy_received_bytes_total", "counter", "Bytes received from clients.")
-	ROW(bytes_out, "dockerproxy_sent_bytes_total", "counter", "Bytes sent to clients.")
-	ROW(engine_connects, "dockerproxy_engine_connects_total", "counter", "Connections made to the engine.")
-	ROW(engine_reuses, "dockerproxy_engine_reuses_total", "counter", "Exchanges on a kept engine connection.")
-	ROW(engine_retries, "dockerproxy_engine_retries_total", "counter", "Exchanges repeated on a fresh connection.")
-	ROW(engine_faults, "dockerproxy_engine_errors_total", "counter", "Exchanges that the engine did not complete.")
-	ROW(audit_dropped, "dockerproxy_audit_dropped_total", "counter", "Audit lines that could not be written.")
+		ROW(connections_refused, "dockerproxy_connections_refused_total", "counter",
+			"Client connections refused by a list or limit.") ROW(connections_now, "dockerproxy_connections", "gauge",
+			"Client connections open.") ROW(tunnels_now, "dockerproxy_tunnels", "gauge", "Hijacked connections open.")
+			ROW(bytes_in, "dockerproxy_received_bytes_total", "counter", "Bytes received from clients.") ROW(bytes_out,
+				"dockerproxy_sent_bytes_total", "counter", "Bytes sent to clients.") ROW(engine_connects,
+				"dockerproxy_engine_connects_total", "counter", "Connections made to the engine.") ROW(engine_reuses,
+				"dockerproxy_engine_reuses_total", "counter", "Exchanges on a kept engine connection.")
+				ROW(engine_retries, "dockerproxy_engine_retries_total", "counter",
+					"Exchanges repeated on a fresh connection.") ROW(engine_faults, "dockerproxy_engine_errors_total",
+					"counter", "Exchanges that the engine did not complete.") ROW(audit_dropped,
+					"dockerproxy_audit_dropped_total", "counter", "Audit lines that could not be written.")
 #undef ROW
 };
 
@@ -172,7 +184,7 @@ static int put_plain(const struct metrics *m, struct buf *out)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(plain); i++)
 		if (buf_putf(out, "# HELP %s %s\n# TYPE %s %s\n%s %llu\n", plain[i].name, plain[i].help, plain[i].name,
-			    plain[i].type, plain[i].name, (unsigned long long)sum_of(m, plain[i].offset)) < 0)
+				plain[i].type, plain[i].name, (unsigned long long)sum_of(m, plain[i].offset)) < 0)
 			return -1;
 	return 0;
 }
@@ -182,7 +194,8 @@ static bool seen_before(const struct metrics *m, unsigned slot, const struct row
 {
 	for (unsigned i = 0; i < slot; i++)
 		for (unsigned k = 0; k < ROWS; k++)
-			if (m->slots[i].rows[k].endpoint[0] != '\0' && row_is(&m->slots[i].rows[k], r->endpoint, r->reason, r->decision))
+			if (m->slots[i].rows[k].endpoint[0] != '\0' &&
+				row_is(&m->slots[i].rows[k], r->endpoint, r->reason, r->decision))
 				return true;
 	return false;
 }
@@ -193,15 +206,17 @@ static uint64_t row_sum(const struct metrics *m, const struct row *r)
 
 	for (unsigned i = 0; i < m->nslots; i++)
 		for (unsigned k = 0; k < ROWS; k++)
-			if (m->slots[i].rows[k].endpoint[0] != '\0' && row_is(&m->slots[i].rows[k], r->endpoint, r->reason, r->decision))
+			if (m->slots[i].rows[k].endpoint[0] != '\0' &&
+				row_is(&m->slots[i].rows[k], r->endpoint, r->reason, r->decision))
 				sum += m->slots[i].rows[k].count;
 	return sum;
 }
 
 static int put_requests(const struct metrics *m, struct buf *out)
 {
-	if (buf_puts(out, "# HELP dockerproxy_requests_total Requests judged, by endpoint, decision and reason.\n"
-			  "# TYPE dockerproxy_requests_total counter\n") < 0)
+	if (buf_puts(out,
+			"# HELP dockerproxy_requests_total Requests judged, by endpoint, decision and reason.\n"
+			"# TYPE dockerproxy_requests_total counter\n") < 0)
 		return -1;
 	for (unsigned i = 0; i < m->nslots; i++) {
 		for (unsigned k = 0; k < ROWS; k++) {
@@ -209,8 +224,8 @@ static int put_requests(const struct metrics *m, struct buf *out)
 
 			if (r->endpoint[0] == '\0' || seen_before(m, i, r))
 				continue;
-			if (buf_putf(out, "dockerproxy_requests_total{endpoint=\"%s\",decision=\"%s\",reason=\"%s\"} %llu\n", r->endpoint,
-				    decision_names[r->decision], r->reason, (unsigned long long)row_sum(m, r)) < 0)
+			if (buf_putf(out, "dockerproxy_requests_total{endpoint=\"%s\",decision=\"%s\",reason=\"%s\"} %llu\n",
+					r->endpoint, decision_names[r->decision], r->reason, (unsigned long long)row_sum(m, r)) < 0)
 				return -1;
 		}
 	}
@@ -239,7 +254,8 @@ int metrics_render(const struct metrics *m, struct buf *out)
 {
 	if (put_requests(m, out) < 0 || put_plain(m, out) < 0)
 		return -1;
-	if (put_histogram(m, false, "dockerproxy_request_duration_seconds", "From a request's first byte to its answer's last.", out) < 0 ||
+	if (put_histogram(m, false, "dockerproxy_request_duration_seconds",
+			"From a request's first byte to its answer's last.", out) < 0 ||
 		put_histogram(m, true, "dockerproxy_own_duration_seconds", "The same without the engine's time.", out) < 0)
 		return -1;
 	return buf_putf(out,

@@ -215,8 +215,8 @@ static int query_send(struct owner_query *q)
 
 	buf_clear(&q->head);
 	buf_clear(&q->answer);
-	if (buf_putf(&q->head, "GET /v1.%u/%s/%.*s/json HTTP/1.1\r\nHost: docker\r\nUser-Agent: dockerproxy\r\n\r\n", q->minor,
-		    q->rule == OWNER_EXEC ? "exec" : "containers", ID_DIGITS, q->id) < 0)
+	if (buf_putf(&q->head, "GET /v1.%u/%s/%.*s/json HTTP/1.1\r\nHost: docker\r\nUser-Agent: dockerproxy\r\n\r\n",
+			q->minor, q->rule == OWNER_EXEC ? "exec" : "containers", ID_DIGITS, q->id) < 0)
 		return -1;
 	request.head = buf_slice(&q->head);
 	q->exchange = upstream_start(q->owner->up, &request, &query_events, q);
@@ -304,7 +304,8 @@ static void on_end(void *arg)
 		query_done(q, OWNER_UNCLEAR, slice_make(NULL, 0));
 }
 
-struct owner_query *owner_ask(struct owner *o, enum owner_rule rule, struct slice id, unsigned minor, owner_cb cb, void *arg)
+struct owner_query *owner_ask(struct owner *o, enum owner_rule rule, struct slice id, unsigned minor, owner_cb cb,
+	void *arg)
 {
 	struct owner_query *q = calloc(1, sizeof(*q));
 	struct slice name = slice_make(NULL, 0);

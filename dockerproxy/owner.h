@@ -39,7 +39,8 @@ bool owner_is_full_id(struct slice s);
  * rule: OWNER_CONTAINER or OWNER_EXEC; id: a full id; minor: the API version to ask with. NULL when the callback was called
  * already, else a query that may be cancelled until then.
  */
-struct owner_query *owner_ask(struct owner *o, enum owner_rule rule, struct slice id, unsigned minor, owner_cb cb, void *arg);
+struct owner_query *owner_ask(struct owner *o, enum owner_rule rule, struct slice id, unsigned minor, owner_cb cb,
+	void *arg);
 void owner_cancel(struct owner_query *q);
 
 /* The engine answered 404 for this id. */

@@ -185,7 +185,8 @@ enum pattern_result pattern_match(const struct pattern *p, struct slice subject,
 
 	if (p->automaton != NULL)
 		return automaton_match(p->automaton, subject) ? PATTERN_YES : PATTERN_NO;
-	rc = pcre2_match(p->code, (PCRE2_SPTR)subject.p, subject.len, 0, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, s->data, s->limits);
+	rc = pcre2_match(p->code, (PCRE2_SPTR)subject.p, subject.len, 0, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, s->data,
+		s->limits);
 	if (rc >= 0)
 		return PATTERN_YES;
 	return rc == PCRE2_ERROR_NOMATCH ? PATTERN_NO : PATTERN_LIMIT;

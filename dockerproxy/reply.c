@@ -300,7 +300,8 @@ static void begin_tunnel(struct session *s, const struct http_head *h, const cha
 	early_client = slice_skip(buf_slice(&s->client.in), r->body_at);
 	fd_client = client_release_fd(&s->client);
 	if (buf_put_slice(&first, early_engine) == 0)
-		s->relay = relay_new(env->base, fd_client, early_client, fd_engine, buf_slice(&first), &no_limits, on_tunnel_end, s);
+		s->relay =
+			relay_new(env->base, fd_client, early_client, fd_engine, buf_slice(&first), &no_limits, on_tunnel_end, s);
 	buf_release(&first);
 	if (s->relay == NULL) {
 		close(fd_engine);

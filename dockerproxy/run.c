@@ -25,8 +25,8 @@ static int check(const char *file)
 		fprintf(stderr, "dockerproxy: %s\n", err.text);
 		return 1;
 	}
-	printf("configuration: ok, %u listener%s\npolicy: ok, %u endpoints, %s\n", conf.nlisten, conf.nlisten == 1 ? "" : "s",
-		policy_endpoint_count(conf.policy), policy_digest(conf.policy));
+	printf("configuration: ok, %u listener%s\npolicy: ok, %u endpoints, %s\n", conf.nlisten,
+		conf.nlisten == 1 ? "" : "s", policy_endpoint_count(conf.policy), policy_digest(conf.policy));
 	proxy_conf_release(&conf);
 	return 0;
 }

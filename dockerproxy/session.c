@@ -41,7 +41,8 @@ static const struct {
 } ladder[SESSION_STATES] = {
 	[SESSION_IDLE] = { "idle", await_request, TO(HEAD) | TO(CLOSED) },
 	[SESSION_HEAD] = { "head", read_head, TO(JUDGE_HEAD) | TO(LINGER) | TO(CLOSED) },
-	[SESSION_JUDGE_HEAD] = { "judge-head", judge_head, TO(BODY) | TO(OWNER) | TO(SKIP) | TO(IDLE) | TO(LINGER) | TO(CLOSED) },
+	[SESSION_JUDGE_HEAD] = { "judge-head", judge_head,
+		TO(BODY) | TO(OWNER) | TO(SKIP) | TO(IDLE) | TO(LINGER) | TO(CLOSED) },
 	[SESSION_BODY] = { "body", read_body, TO(JUDGE_BODY) | TO(SKIP) | TO(IDLE) | TO(LINGER) | TO(CLOSED) },
 	[SESSION_JUDGE_BODY] = { "judge-body", judge_body, TO(OWNER) | TO(IDLE) | TO(LINGER) | TO(CLOSED) },
 	[SESSION_OWNER] = { "owner", ask_owner, TO(FORWARD) | TO(IDLE) | TO(LINGER) | TO(CLOSED) },
@@ -374,8 +375,8 @@ static void refuse(struct session *s, const struct reason_text *t)
 	if (t->at != NULL && t->at != r->at)
 		snprintf(r->at, sizeof(r->at), "%s", t->at);
 	buf_clear(&env->scratch);
-	rc = t->engines_own ? answer_engine_error(&env->scratch, &answer, upstream_api_version(env->upstream)) :
-		answer_refusal(&env->scratch, &answer);
+	rc = t->engines_own ? answer_engine_error(&env->scratch, &answer, upstream_api_version(env->upstream))
+						: answer_refusal(&env->scratch, &answer);
 	if (rc < 0) {
 		session_cut(s, SESSION_REASON_MEMORY);
 		return;
@@ -401,7 +402,9 @@ void session_refuse(struct session *s, enum session_reason why, const char *deta
 
 static void refuse_malformed(struct session *s, enum http_reason why)
 {
-	struct reason_text t = { .id = http_reason_id(why), .status = http_reason_status(why), .text = http_reason_text(why) };
+	struct reason_text t = { .id = http_reason_id(why),
+		.status = http_reason_status(why),
+		.text = http_reason_text(why) };
 
 	/* Where the next request begins is anyone's guess now. */
 	s->closing = true;
@@ -415,7 +418,8 @@ static void refuse_by_verdict(struct session *s)
 	struct reason_text t = { .id = v->reason, .status = v->status, .at = v->at, .text = v->message };
 
 	/* A malformed target or a refused upgrade leaves doubt about the bytes that follow; a refused field of JSON does not. */
-	s->closing = s->closing || v->close || (s->state == SESSION_JUDGE_HEAD && (v->status != 403 || s->request->head.upgrade));
+	s->closing =
+		s->closing || v->close || (s->state == SESSION_JUDGE_HEAD && (v->status != 403 || s->request->head.upgrade));
 	s->request->decision = METRICS_DENY;
 	refuse(s, &t);
 }
@@ -643,8 +647,7 @@ static bool judge_body(struct session *s)
 	struct request *r = s->request;
 	struct slice body = request_body(r, buf_slice(&s->client.in));
 
-	if (r->decision != METRICS_WOULD_DENY && ask_body(s, body) == DECISION_DENY &&
-		!warn_instead(s)) {
+	if (r->decision != METRICS_WOULD_DENY && ask_body(s, body) == DECISION_DENY && !warn_instead(s)) {
 		refuse_by_verdict(s);
 		return true;
 	}
@@ -658,7 +661,10 @@ static void on_owner(enum owner_result result, struct slice name, void *arg)
 	struct session *s = arg;
 	struct request *r = s->request;
 	char text[VERDICT_OBJECT_MAX + 64];
-	struct reason_text absent = { .id = reasons[SESSION_REASON_ABSENT].id, .status = 404, .text = text, .engines_own = true };
+	struct reason_text absent = { .id = reasons[SESSION_REASON_ABSENT].id,
+		.status = 404,
+		.text = text,
+		.engines_own = true };
 
 	r->query = NULL;
 	switch (result) {

@@ -108,7 +108,8 @@ void session_env_release(struct session_env *env); /* closes what is left */
 void session_drain(struct session_env *env); /* idle ones now, others after their answer */
 
 /* Takes over fd in any case. NULL: no memory, or the peer is over its limit (answered). */
-struct session *session_new(struct session_env *env, const struct proxy_listen *listen, int fd, const struct peer *peer);
+struct session *session_new(struct session_env *env, const struct proxy_listen *listen, int fd,
+	const struct peer *peer);
 
 /* A connection that becomes no session: a short answer, one audit line, and the close. */
 void session_turn_away(struct session_env *env, int fd, const struct peer *peer, enum session_reason why);
@@ -119,7 +120,8 @@ void session_set_state(struct session *s, enum session_state state);
 void session_set_deadline(struct session *s, int64_t ms); /* from now; 0: none */
 void session_run(struct session *s); /* climbs as far as it goes */
 void session_close(struct session *s);
-void session_refuse(struct session *s, enum session_reason why, const char *detail); /* detail: for the log, may be NULL */
+void session_refuse(struct session *s, enum session_reason why,
+	const char *detail); /* detail: for the log, may be NULL */
 void session_finish(struct session *s); /* the request is over: record it, go on or close */
 void session_cut(struct session *s, enum session_reason why); /* the answer cannot be completed: record it and close */
 void session_record(struct session *s, const char *event); /* one audit line, and the counters when it is a decision */

@@ -70,7 +70,8 @@ struct upstream_stats {
 	unsigned idle;
 };
 
-struct upstream *upstream_new(struct event_base *base, const struct upstream_dialer *dialer, unsigned max_idle) MUSTCHECK;
+struct upstream *upstream_new(struct event_base *base, const struct upstream_dialer *dialer,
+	unsigned max_idle) MUSTCHECK;
 void upstream_free(struct upstream *u); /* no exchange may be left */
 void upstream_stats(const struct upstream *u, struct upstream_stats *out);
 void upstream_drop_idle(struct upstream *u);

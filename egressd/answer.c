@@ -112,8 +112,8 @@ static enum reason read_question(const struct message *m, const struct host *nam
 	if ((m->p[2] & 0x80) == 0 || (m->p[2] & 0x78) != 0 || u16(m, 4) != 1) /* a response, opcode 0, one question */
 		return REASON_DNS_MALFORMED;
 	*at = HEADER;
-	if (!read_name(m, at, &asked) || *at + 4 > m->len || !same_host(&asked, name) || u16(m, *at) != type
-		|| u16(m, *at + 2) != CLASS_IN)
+	if (!read_name(m, at, &asked) || *at + 4 > m->len || !same_host(&asked, name) || u16(m, *at) != type ||
+		u16(m, *at + 2) != CLASS_IN)
 		return REASON_DNS_MALFORMED;
 	*at += 4;
 	rcode = m->p[3] & 0x0f;

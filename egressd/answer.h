@@ -38,7 +38,7 @@ static inline void answer_init(struct answer *a)
  * Adds the addresses to out (which may hold those of the other question). REASON_OK also when there are none;
  * REASON_DNS_NXDOMAIN, REASON_DNS_FAILED, REASON_DNS_MALFORMED, REASON_DNS_TOO_MANY.
  */
-enum reason answer_read(const void *message, size_t len, const struct host *name, uint16_t type, struct answer *out)
-	MUSTCHECK;
+enum reason answer_read(const void *message, size_t len, const struct host *name, uint16_t type,
+	struct answer *out) MUSTCHECK;
 
 #endif

@@ -279,8 +279,9 @@ int command_check(int argc, char **argv)
 			return EXIT_USAGE;
 	}
 	if (optind >= argc) {
-		fprintf(stderr, "usage: egressd check [--config FILE] [--] HOST[:PORT]...\n"
-				"       egressd check --address IP...\n");
+		fprintf(stderr,
+			"usage: egressd check [--config FILE] [--] HOST[:PORT]...\n"
+			"       egressd check --address IP...\n");
 		return EXIT_USAGE;
 	}
 	return addresses ? check_addresses(argv + optind) : check_hosts(file, argv + optind);

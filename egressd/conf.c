@@ -38,7 +38,7 @@ static int each_entry(void *into, const struct json_node *node, struct slice tex
 		return err_set(err, EINVAL, "must be a list of strings");
 	for (const struct json_node *item = node->child; item != NULL; item = item->next) {
 		if (item->type == JSON_INT ? add(into, item->digits, err) != 0
-					   : item->type != JSON_STRING || add(into, item->text, err) != 0) {
+								   : item->type != JSON_STRING || add(into, item->text, err) != 0) {
 			if (item->type != JSON_STRING && item->type != JSON_INT)
 				err_set(err, EINVAL, "must be a list of strings");
 			return conf_blame(item);
@@ -267,12 +267,14 @@ static int read_target(struct target *t, struct slice entry, struct err *err)
 	enum reason r;
 
 	if (slice_starts(entry, "udp:") || (entry.len > 4 && slice_case_is(slice_skip(entry, entry.len - 4), "/udp")))
-		return bad_entry(err, entry, "UDP is not relayed: a datagram has no connection that could be pinned; use a TCP service");
+		return bad_entry(err, entry,
+			"UDP is not relayed: a datagram has no connection that could be pinned; use a TCP service");
 	if (equals == NULL)
 		return bad_entry(err, entry, "must be listenport=host:port, with @address,address to pin it by hand");
 	to = slice_skip(entry, (size_t)(equals - entry.p) + 1);
 	if (slice_starts(to, "udp:"))
-		return bad_entry(err, entry, "UDP is not relayed: a datagram has no connection that could be pinned; use a TCP service");
+		return bad_entry(err, entry,
+			"UDP is not relayed: a datagram has no connection that could be pinned; use a TCP service");
 	at = to.len > 0 ? memchr(to.p, '@', to.len) : NULL;
 	if (at != NULL) {
 		pinned = slice_skip(to, (size_t)(at - to.p) + 1);
@@ -280,8 +282,8 @@ static int read_target(struct target *t, struct slice entry, struct err *err)
 		if (pinned.len == 0)
 			return bad_entry(err, entry, "no address follows @");
 	}
-	if (to.len > 0 && memrchr(to.p, '-', to.len) != NULL && memrchr(to.p, ':', to.len) != NULL
-		&& (const char *)memrchr(to.p, '-', to.len) > (const char *)memrchr(to.p, ':', to.len))
+	if (to.len > 0 && memrchr(to.p, '-', to.len) != NULL && memrchr(to.p, ':', to.len) != NULL &&
+		(const char *)memrchr(to.p, '-', to.len) > (const char *)memrchr(to.p, ':', to.len))
 		return bad_entry(err, entry, "port ranges cannot be pinned: a relay has one target; list each port");
 	r = authority_parse(to, 0, &t->host, &t->port);
 	if (r != REASON_OK)
@@ -327,8 +329,8 @@ static int targets_from_text(struct target_list *list, struct slice text, struct
 		for (;;) {
 			struct slice look = rest;
 			struct addr a;
-			if (memchr(entry.p, '@', entry.len) == NULL || !list_next(&look, &next) || !addr_parse(next, &a)
-				|| next.p != entry.p + entry.len + 1)
+			if (memchr(entry.p, '@', entry.len) == NULL || !list_next(&look, &next) || !addr_parse(next, &a) ||
+				next.p != entry.p + entry.len + 1)
 				break;
 			entry.len = (size_t)(next.p + next.len - entry.p);
 			rest = look;
@@ -357,16 +359,34 @@ static const char *const mode_names[] = { "enforce", "warn", NULL };
 static const char *const level_names[] = { "error", "warn", "info", "debug", NULL };
 
 #define AT(member) offsetof(struct egress_conf, member)
-#define LIST(path, env, dflt, parse, help) { path, CONF_CUSTOM, 0, 0, 0, dflt, env, NULL, parse, help }
-#define TEXT(path, env, member, dflt, help) { path, CONF_STRING, AT(member), 0, 0, dflt, env, NULL, NULL, help }
-#define FLAG(path, env, member, dflt, help) { path, CONF_BOOL, AT(member), 0, 0, dflt, env, NULL, NULL, help }
-#define WORD(path, env, member, names, dflt, help) { path, CONF_ENUM, AT(member), 0, 0, dflt, env, names, NULL, help }
+#define LIST(path, env, dflt, parse, help) \
+	{ \
+		path, CONF_CUSTOM, 0, 0, 0, dflt, env, NULL, parse, help \
+	}
+#define TEXT(path, env, member, dflt, help) \
+	{ \
+		path, CONF_STRING, AT(member), 0, 0, dflt, env, NULL, NULL, help \
+	}
+#define FLAG(path, env, member, dflt, help) \
+	{ \
+		path, CONF_BOOL, AT(member), 0, 0, dflt, env, NULL, NULL, help \
+	}
+#define WORD(path, env, member, names, dflt, help) \
+	{ \
+		path, CONF_ENUM, AT(member), 0, 0, dflt, env, names, NULL, help \
+	}
 #define NUMBER(path, env, member, min, max, dflt, help) \
-	{ path, CONF_INT, AT(member), min, max, dflt, env, NULL, NULL, help }
+	{ \
+		path, CONF_INT, AT(member), min, max, dflt, env, NULL, NULL, help \
+	}
 #define BYTES(path, env, member, dflt, help) \
-	{ path, CONF_SIZE, AT(member), 0, INT64_MAX, dflt, env, NULL, NULL, help }
+	{ \
+		path, CONF_SIZE, AT(member), 0, INT64_MAX, dflt, env, NULL, NULL, help \
+	}
 #define TIME(path, env, member, min, max, dflt, help) \
-	{ path, CONF_DURATION, AT(member), min, max, dflt, env, NULL, NULL, help }
+	{ \
+		path, CONF_DURATION, AT(member), min, max, dflt, env, NULL, NULL, help \
+	}
 
 const struct conf_key egress_conf_keys[] = {
 	LIST("listen", "LISTEN", "0.0.0.0:3128", parse_listen, "addresses to listen on, ADDRESS:PORT"),
@@ -380,8 +400,7 @@ const struct conf_key egress_conf_keys[] = {
 	LIST("tcpTargets", "TCP_TARGETS", "", parse_targets, "pinned relays: listenport=host:port[@address,address]"),
 	LIST("testHosts", "CAPYBARA_EGRESS_TEST_HOSTS", "", parse_pins,
 		"host=address: pinned and exempt from the address check, for tests"),
-	FLAG("requireSni", "REQUIRE_SNI", require_sni, "on",
-		"a tunnel to port 443 must begin with TLS for its host"),
+	FLAG("requireSni", "REQUIRE_SNI", require_sni, "on", "a tunnel to port 443 must begin with TLS for its host"),
 	LIST("sniExempt", "SNI_EXEMPT", "", parse_sni_exempt, "hosts whose tunnels are not looked into"),
 	TEXT("resolver", "RESOLVER", resolver, NULL, "ADDRESS[:PORT],… of resolvers; unset: /etc/resolv.conf"),
 	WORD("mode", "MODE", mode, mode_names, "enforce", "enforce, or warn: log what the allowlist would refuse"),
@@ -392,7 +411,8 @@ const struct conf_key egress_conf_keys[] = {
 	NUMBER("limits.lookups", "LIMITS_LOOKUPS", limits.lookups, 1, 10000, "512", "names being resolved at once"),
 	NUMBER("limits.lookupsPerRule", "LIMITS_LOOKUPS_PER_RULE", limits.lookups_per_rule, 1, 10000, "128",
 		"of these, names that one allowlist entry lets in"),
-	NUMBER("limits.cachedNames", "LIMITS_CACHED_NAMES", limits.cached_names, 0, 10000, "256", "names kept by their TTL"),
+	NUMBER("limits.cachedNames", "LIMITS_CACHED_NAMES", limits.cached_names, 0, 10000, "256",
+		"names kept by their TTL"),
 	BYTES("limits.connectionBytes", "LIMITS_CONNECTION_BYTES", limits.connection_bytes, "0",
 		"bytes of one tunnel or exchange, both ways; 0: no limit"),
 	BYTES("limits.totalBytes", "LIMITS_TOTAL_BYTES", limits.total_bytes, "0",

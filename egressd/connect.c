@@ -117,8 +117,8 @@ static void note_failure(struct connector *c, int error)
 	enum reason r = reason_of(error);
 
 	/* "refused" says more than "timed out", and both more than "no route" of a family that the host lacks. */
-	if (c->worst == REASON_OK || r == REASON_CONNECT_REFUSED
-		|| (r == REASON_CONNECT_TIMEOUT && c->worst == REASON_CONNECT_FAILED))
+	if (c->worst == REASON_OK || r == REASON_CONNECT_REFUSED ||
+		(r == REASON_CONNECT_TIMEOUT && c->worst == REASON_CONNECT_FAILED))
 		c->worst = r;
 }
 
@@ -141,8 +141,8 @@ static bool start_next(struct connector *c)
 		c->pending++;
 		event_assign(&a->writable, c->base, a->fd, EV_WRITE, on_writable, a);
 		(void)setsockopt(a->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-		if ((connect(a->fd, (struct sockaddr *)&ss, len) != 0 && errno != EINPROGRESS)
-			|| event_add(&a->writable, NULL) != 0) {
+		if ((connect(a->fd, (struct sockaddr *)&ss, len) != 0 && errno != EINPROGRESS) ||
+			event_add(&a->writable, NULL) != 0) {
 			note_failure(c, errno);
 			drop_attempt(a);
 			continue;

@@ -100,8 +100,8 @@ int exchange_prepare(struct session *s)
 	x->minor = h->minor;
 	x->client_keeps = h->keep_alive && h->minor >= 1; /* a 1.0 client would have to be told so */
 	x->upgrade = forward_upgrades(h, p);
-	x->can_retry = h->framing == HTTP_BODY_NONE
-		&& (h->method == HTTP_GET || h->method == HTTP_HEAD || h->method == HTTP_OPTIONS);
+	x->can_retry =
+		h->framing == HTTP_BODY_NONE && (h->method == HTTP_GET || h->method == HTTP_HEAD || h->method == HTTP_OPTIONS);
 	x->chunked_up = h->framing == HTTP_BODY_CHUNKED;
 	x->request_done = h->framing == HTTP_BODY_NONE;
 	http_body_init(&x->up, h->framing, h->content_length, UINT64_MAX);
@@ -112,8 +112,8 @@ bool exchange_can_reuse(const struct session *s)
 {
 	const struct exchange *x = s->exchange;
 
-	return x != NULL && x->origin.fd >= 0 && !x->origin.eof && !x->origin.failed && buf_len(&x->origin.in) == 0
-		&& x->port == s->dest.port && slice_eq(host_slice(&x->host), host_slice(&s->dest.host));
+	return x != NULL && x->origin.fd >= 0 && !x->origin.eof && !x->origin.failed && buf_len(&x->origin.in) == 0 &&
+		x->port == s->dest.port && slice_eq(host_slice(&x->host), host_slice(&s->dest.host));
 }
 
 /* --- ends -------------------------------------------------------------------------------------------------------- */
@@ -138,8 +138,8 @@ static void fail(struct session *s, enum reason reason)
 static void finish(struct session *s)
 {
 	struct exchange *x = s->exchange;
-	bool keep_origin = x->origin_keeps && x->request_done && x->origin.fd >= 0 && !x->origin.eof
-		&& buf_len(&x->origin.in) == 0 && buf_len(&x->origin.out) == 0;
+	bool keep_origin = x->origin_keeps && x->request_done && x->origin.fd >= 0 && !x->origin.eof &&
+		buf_len(&x->origin.in) == 0 && buf_len(&x->origin.out) == 0;
 
 	session_log_close(s, "closed", x->bytes_up, x->bytes_down);
 	x->running = false;
@@ -250,8 +250,9 @@ static bool read_head(struct session *s)
 	}
 	if (h->status < 200) {
 		bool switching = h->status == 101;
-		if (switching && (!x->upgrade || !h->upgrade
-			|| !slice_case_is(http_field_value(h, buf_head(in), HTTP_F_UPGRADE), "websocket"))) {
+		if (switching &&
+			(!x->upgrade || !h->upgrade ||
+				!slice_case_is(http_field_value(h, buf_head(in), HTTP_F_UPGRADE), "websocket"))) {
 			fail(s, REASON_ORIGIN_UPGRADE);
 			return false;
 		}
@@ -261,8 +262,7 @@ static bool read_head(struct session *s)
 			return false;
 		}
 		/* HTTP/1.0 clients know no interim answers. */
-		if ((switching || x->minor >= 1)
-			&& forward_response(&s->client.out, h, buf_head(in), &how) != 0) {
+		if ((switching || x->minor >= 1) && forward_response(&s->client.out, h, buf_head(in), &how) != 0) {
 			fail(s, REASON_INTERNAL);
 			return false;
 		}
@@ -281,8 +281,8 @@ static bool read_head(struct session *s)
 	x->framing = h->framing;
 	x->origin_keeps = h->keep_alive && h->framing != HTTP_BODY_EOF;
 	x->chunked_down = h->framing == HTTP_BODY_CHUNKED && x->minor >= 1;
-	x->close_after = !x->client_keeps || h->framing == HTTP_BODY_EOF || !x->request_done || s->client.eof
-		|| (h->framing == HTTP_BODY_CHUNKED && x->minor == 0) || s->egress->draining;
+	x->close_after = !x->client_keeps || h->framing == HTTP_BODY_EOF || !x->request_done || s->client.eof ||
+		(h->framing == HTTP_BODY_CHUNKED && x->minor == 0) || s->egress->draining;
 	how.chunked = x->chunked_down;
 	how.close = x->close_after;
 	http_body_init(&x->down, h->framing, h->content_length, UINT64_MAX);
@@ -467,8 +467,8 @@ static void on_origin_failed(struct stream *stream, int error)
 		return;
 	}
 	pump_down(s);
-	if (s->state == SESSION_EXCHANGE && s->exchange == x && x->running && x->origin.failed
-		&& buf_len(&s->client.out) < HIGH_WATER)
+	if (s->state == SESSION_EXCHANGE && s->exchange == x && x->running && x->origin.failed &&
+		buf_len(&s->client.out) < HIGH_WATER)
 		fail(s, REASON_ORIGIN_CLOSED);
 }
 

@@ -58,9 +58,10 @@ static bool named_by_connection(const struct http_head *h, const char *p, struct
 
 static int put_field(struct buf *out, struct slice name, struct slice value)
 {
-	return buf_put_slice(out, name) != 0 || buf_puts(out, ": ") != 0 || buf_put_slice(out, value) != 0
-			|| buf_puts(out, "\r\n") != 0
-		? -1 : 0;
+	return buf_put_slice(out, name) != 0 || buf_puts(out, ": ") != 0 || buf_put_slice(out, value) != 0 ||
+			buf_puts(out, "\r\n") != 0
+		? -1
+		: 0;
 }
 
 static int put_end_to_end(struct buf *out, const struct http_head *h, const char *p, bool request)
@@ -68,8 +69,7 @@ static int put_end_to_end(struct buf *out, const struct http_head *h, const char
 	for (unsigned i = 0; i < h->nfields; i++) {
 		const struct http_field *f = &h->fields[i];
 		struct slice name = http_span(p, f->name);
-		if (one_hop(f->id) || (request && f->id == HTTP_F_HOST) || hop_name(name)
-			|| named_by_connection(h, p, name))
+		if (one_hop(f->id) || (request && f->id == HTTP_F_HOST) || hop_name(name) || named_by_connection(h, p, name))
 			continue;
 		if (put_field(out, name, http_span(p, f->value)) != 0)
 			return -1;
@@ -79,15 +79,15 @@ static int put_end_to_end(struct buf *out, const struct http_head *h, const char
 
 bool forward_upgrades(const struct http_head *h, const char *p)
 {
-	return h->upgrade && h->method == HTTP_GET && h->framing == HTTP_BODY_NONE && h->minor >= 1
-		&& slice_case_is(http_field_value(h, p, HTTP_F_UPGRADE), "websocket");
+	return h->upgrade && h->method == HTTP_GET && h->framing == HTTP_BODY_NONE && h->minor >= 1 &&
+		slice_case_is(http_field_value(h, p, HTTP_F_UPGRADE), "websocket");
 }
 
 static int put_upgrade(struct buf *out, struct slice protocol)
 {
-	return http_put_field(out, "Connection", SLICE_LIT("Upgrade")) != 0
-			|| http_put_field(out, "Upgrade", protocol) != 0
-		? -1 : 0;
+	return http_put_field(out, "Connection", SLICE_LIT("Upgrade")) != 0 || http_put_field(out, "Upgrade", protocol) != 0
+		? -1
+		: 0;
 }
 
 static int put_framing(struct buf *out, const struct http_head *h, bool chunked)
@@ -101,9 +101,9 @@ int forward_request(struct buf *out, const struct http_head *h, const char *p, c
 {
 	struct slice method = http_span(p, h->method_text);
 
-	if (!http_is_token(method) || buf_put_slice(out, method) != 0 || buf_putc(out, ' ') != 0
-		|| request_put_target(out, dest) != 0 || buf_puts(out, " HTTP/1.1\r\nHost: ") != 0
-		|| request_put_host(out, dest) != 0 || buf_puts(out, "\r\n") != 0)
+	if (!http_is_token(method) || buf_put_slice(out, method) != 0 || buf_putc(out, ' ') != 0 ||
+		request_put_target(out, dest) != 0 || buf_puts(out, " HTTP/1.1\r\nHost: ") != 0 ||
+		request_put_host(out, dest) != 0 || buf_puts(out, "\r\n") != 0)
 		return -1;
 	if (put_end_to_end(out, h, p, true) != 0 || put_framing(out, h, h->framing == HTTP_BODY_CHUNKED) != 0)
 		return -1;
@@ -142,7 +142,7 @@ int forward_chunk(struct buf *out, struct slice data)
 	if (data.len == 0) /* would end the body */
 		return 0;
 	return buf_putf(out, "%zx\r\n", data.len) != 0 || buf_put_slice(out, data) != 0 || buf_puts(out, "\r\n") != 0 ? -1
-														      : 0;
+																												  : 0;
 }
 
 int forward_last_chunk(struct buf *out)

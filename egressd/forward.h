@@ -12,8 +12,8 @@
 bool forward_upgrades(const struct http_head *h, const char *p);
 
 /* The request for the origin: target in origin-form, Host from the URL, framing of its own. -1: out is full. */
-int forward_request(struct buf *out, const struct http_head *h, const char *p, const struct dest *dest, bool upgrade)
-	MUSTCHECK;
+int forward_request(struct buf *out, const struct http_head *h, const char *p, const struct dest *dest,
+	bool upgrade) MUSTCHECK;
 
 struct forward_response {
 	bool chunked; /* the body goes out in chunks */
@@ -22,8 +22,8 @@ struct forward_response {
 };
 
 /* The answer for the client, of a head whose framing was read (or an interim one). */
-int forward_response(struct buf *out, const struct http_head *h, const char *p, const struct forward_response *how)
-	MUSTCHECK;
+int forward_response(struct buf *out, const struct http_head *h, const char *p,
+	const struct forward_response *how) MUSTCHECK;
 
 /* One run of body bytes as a chunk, and the end of such a body. */
 int forward_chunk(struct buf *out, struct slice data) MUSTCHECK;

@@ -100,9 +100,9 @@ static bool is_local(const struct addr *addr)
 
 	if (fd < 0)
 		return false; /* the family or a descriptor is missing: connecting will fail too */
-	if (connect(fd, (struct sockaddr *)&to, len) == 0 && getsockname(fd, (struct sockaddr *)&from, &from_len) == 0
-		&& addr_from_sockaddr((struct sockaddr *)&from, &source, &port)
-		&& addr_from_sockaddr((struct sockaddr *)&to, &target, &port))
+	if (connect(fd, (struct sockaddr *)&to, len) == 0 && getsockname(fd, (struct sockaddr *)&from, &from_len) == 0 &&
+		addr_from_sockaddr((struct sockaddr *)&from, &source, &port) &&
+		addr_from_sockaddr((struct sockaddr *)&to, &target, &port))
 		local = addr_equal(&source, &target);
 	close(fd);
 	return local;

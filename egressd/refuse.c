@@ -48,15 +48,16 @@ static int put_answer(struct session *s, const struct refusal *r)
 
 	buf_init(&text, TEXT_MAX);
 	snprintf(phrase, sizeof(phrase), "%s (%s)", r->text, r->id);
-	if (put_text(&text, s, r) == 0 && http_put_status_line(out, r->status, phrase) == 0
-		&& put_proxy_status(out, r) == 0 && http_put_field(out, "X-Request-Id", slice_str(s->id)) == 0
-		&& http_put_field(out, "Cache-Control", SLICE_LIT("no-store")) == 0
-		&& http_put_field(out, "Content-Type", SLICE_LIT("text/plain; charset=utf-8")) == 0
-		&& http_put_field_u64(out, "Content-Length", buf_len(&text)) == 0
-		&& (r->status != 503 || http_put_field(out, "Retry-After", SLICE_LIT("1")) == 0)
-		&& (r->status != 405 || http_put_field(out, "Allow", SLICE_LIT("CONNECT, GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS")) == 0)
-		&& (s->keep || http_put_field(out, "Connection", SLICE_LIT("close")) == 0) && http_put_end(out) == 0
-		&& (head || buf_put_slice(out, buf_slice(&text)) == 0))
+	if (put_text(&text, s, r) == 0 && http_put_status_line(out, r->status, phrase) == 0 &&
+		put_proxy_status(out, r) == 0 && http_put_field(out, "X-Request-Id", slice_str(s->id)) == 0 &&
+		http_put_field(out, "Cache-Control", SLICE_LIT("no-store")) == 0 &&
+		http_put_field(out, "Content-Type", SLICE_LIT("text/plain; charset=utf-8")) == 0 &&
+		http_put_field_u64(out, "Content-Length", buf_len(&text)) == 0 &&
+		(r->status != 503 || http_put_field(out, "Retry-After", SLICE_LIT("1")) == 0) &&
+		(r->status != 405 ||
+			http_put_field(out, "Allow", SLICE_LIT("CONNECT, GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS")) == 0) &&
+		(s->keep || http_put_field(out, "Connection", SLICE_LIT("close")) == 0) && http_put_end(out) == 0 &&
+		(head || buf_put_slice(out, buf_slice(&text)) == 0))
 		rc = 0;
 	buf_release(&text);
 	return rc;

@@ -14,8 +14,9 @@ static size_t scheme_length(struct slice target)
 {
 	size_t i = 0;
 
-	while (i < target.len && ((slice_lower(target.p[i]) >= 'a' && slice_lower(target.p[i]) <= 'z')
-		|| (i > 0 && ((target.p[i] >= '0' && target.p[i] <= '9') || strchr("+-.", target.p[i]) != NULL))))
+	while (i < target.len &&
+		((slice_lower(target.p[i]) >= 'a' && slice_lower(target.p[i]) <= 'z') ||
+			(i > 0 && ((target.p[i] >= '0' && target.p[i] <= '9') || strchr("+-.", target.p[i]) != NULL))))
 		i++;
 	return i > 0 && slice_starts(slice_skip(target, i), "://") ? i : 0;
 }

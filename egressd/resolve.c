@@ -117,7 +117,7 @@ static struct dns_socket *find_socket(struct resolver *r, ares_socket_t fd)
 {
 	struct dns_socket *s;
 
-	TAILQ_FOREACH(s, &r->sockets, link)
+	TAILQ_FOREACH (s, &r->sockets, link)
 		if (s->fd == fd)
 			return s;
 	return NULL;
@@ -151,8 +151,8 @@ static void on_socket_state(void *arg, ares_socket_t fd, int readable, int writa
 	} else {
 		event_del(&s->event);
 	}
-	event_assign(&s->event, r->base, fd,
-		(short)(EV_PERSIST | (readable ? EV_READ : 0) | (writable ? EV_WRITE : 0)), on_socket, s);
+	event_assign(&s->event, r->base, fd, (short)(EV_PERSIST | (readable ? EV_READ : 0) | (writable ? EV_WRITE : 0)),
+		on_socket, s);
 	event_add(&s->event, NULL);
 }
 
@@ -169,7 +169,7 @@ static struct cached *find_cached(struct resolver *r, const struct host *host)
 {
 	struct cached *c;
 
-	TAILQ_FOREACH(c, &r->cache, link)
+	TAILQ_FOREACH (c, &r->cache, link)
 		if (slice_eq(host_slice(&c->host), host_slice(host)))
 			return c;
 	return NULL;
@@ -177,7 +177,8 @@ static struct cached *find_cached(struct resolver *r, const struct host *host)
 
 static void remember(struct resolver *r, const struct host *host, const struct answer *a)
 {
-	int64_t keep = (int64_t)a->ttl * 1000 < r->settings.max_cache_ms ? (int64_t)a->ttl * 1000 : r->settings.max_cache_ms;
+	int64_t keep =
+		(int64_t)a->ttl * 1000 < r->settings.max_cache_ms ? (int64_t)a->ttl * 1000 : r->settings.max_cache_ms;
 	struct cached *c = find_cached(r, host);
 
 	if (c != NULL)
@@ -232,7 +233,7 @@ static enum reason outcome(const struct lookup *l)
 	if (l->answer.n > 0)
 		return REASON_OK;
 	return l->results[0] == REASON_DNS_NXDOMAIN && l->results[1] == REASON_DNS_NXDOMAIN ? REASON_DNS_NXDOMAIN
-											     : REASON_DNS_EMPTY;
+																						: REASON_DNS_EMPTY;
 }
 
 /* Gives the result to all who wait. They may start other lookups, also of this name. */
@@ -301,8 +302,8 @@ static void on_answer(void *arg, int status, int timeouts, unsigned char *messag
 		return;
 	if (!l->done) {
 		if (status == ARES_SUCCESS && message != NULL && len > 0)
-			l->results[which] = answer_read(message, (size_t)len, &l->host,
-				which == 0 ? DNS_TYPE_A : DNS_TYPE_AAAA, &l->answer);
+			l->results[which] =
+				answer_read(message, (size_t)len, &l->host, which == 0 ? DNS_TYPE_A : DNS_TYPE_AAAA, &l->answer);
 		else
 			l->results[which] = of_status(status);
 	}
@@ -326,7 +327,7 @@ static struct lookup *find_lookup(struct resolver *r, const struct host *host)
 {
 	struct lookup *l;
 
-	TAILQ_FOREACH(l, &r->lookups, link)
+	TAILQ_FOREACH (l, &r->lookups, link)
 		if (!l->done && slice_eq(host_slice(&l->host), host_slice(host)))
 			return l;
 	return NULL;
@@ -339,7 +340,7 @@ static bool has_room(struct resolver *r, const void *group)
 
 	if (r->nlookups >= r->settings.max_lookups)
 		return false;
-	TAILQ_FOREACH(l, &r->lookups, link)
+	TAILQ_FOREACH (l, &r->lookups, link)
 		n += l->group == group;
 	return n < r->settings.max_per_group;
 }
@@ -347,7 +348,8 @@ static bool has_room(struct resolver *r, const void *group)
 static struct lookup *lookup_new(struct resolver *r, const struct host *host, const void *group)
 {
 	struct lookup *l = calloc(1, sizeof(*l));
-	struct timeval tv = { (time_t)(r->settings.timeout_ms / 1000), (suseconds_t)(r->settings.timeout_ms % 1000 * 1000) };
+	struct timeval tv = { (time_t)(r->settings.timeout_ms / 1000),
+		(suseconds_t)(r->settings.timeout_ms % 1000 * 1000) };
 
 	if (l == NULL)
 		return NULL;
@@ -420,8 +422,8 @@ struct resolver *resolver_new(struct event_base *base, const struct resolver_set
 	struct resolver *r = calloc(1, sizeof(*r));
 	struct ares_options options;
 	char lookups[] = "b";
-	int mask = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_LOOKUPS | ARES_OPT_SOCK_STATE_CB
-		| ARES_OPT_EDNSPSZ;
+	int mask = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_LOOKUPS | ARES_OPT_SOCK_STATE_CB |
+		ARES_OPT_EDNSPSZ;
 	int rc;
 
 	if (r == NULL) {

@@ -29,8 +29,8 @@ struct resolver_settings {
 	int64_t max_cache_ms;
 };
 
-struct resolver *resolver_new(struct event_base *base, const struct resolver_settings *settings, struct err *err)
-	MUSTCHECK;
+struct resolver *resolver_new(struct event_base *base, const struct resolver_settings *settings,
+	struct err *err) MUSTCHECK;
 void resolver_free(struct resolver *r);
 
 /* The addresses of the resolvers themselves; returns how many were written. */

@@ -236,10 +236,10 @@ void rules_notes(const struct rules *rules, rules_note_cb cb, void *arg)
 		if (r->wildcard && !rules_has_exact(rules, slice_str(r->name)))
 			cb(r, "the name itself is not allowed by it; list it too if it is meant", arg);
 		for (size_t j = 0; j < ARRAY_SIZE(rows); j++) {
-			if (rows[j].shared ? r->wildcard && (below_or_equal(rows[j].suffix, r->name)
-						|| below_or_equal(r->name, rows[j].suffix))
-					   : strcmp(r->name, rows[j].suffix) == 0
-					|| (r->wildcard && below_or_equal(rows[j].suffix, r->name)))
+			if (rows[j].shared
+					? r->wildcard &&
+						(below_or_equal(rows[j].suffix, r->name) || below_or_equal(r->name, rows[j].suffix))
+					: strcmp(r->name, rows[j].suffix) == 0 || (r->wildcard && below_or_equal(rows[j].suffix, r->name)))
 				cb(r, rows[j].note, arg);
 		}
 	}

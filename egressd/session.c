@@ -368,8 +368,8 @@ static enum reason check_rules(struct session *s)
 {
 	const struct egress_conf *c = s->egress->conf;
 	const struct rule *rule = NULL;
-	enum reason r = rules_match(c->allow, &s->dest.host, s->dest.port,
-		s->dest.connect ? &c->connect_ports : &c->http_ports, &rule);
+	enum reason r =
+		rules_match(c->allow, &s->dest.host, s->dest.port, s->dest.connect ? &c->connect_ports : &c->http_ports, &rule);
 
 	if (rule != NULL && r == REASON_OK)
 		s->rule = strdup(rule->text);
@@ -594,8 +594,9 @@ static bool still_allowed(struct session *s)
 	const struct egress_conf *c = s->egress->conf;
 	const struct rule *rule;
 
-	return s->warned != REASON_OK || rules_match(c->allow, &s->dest.host, s->dest.port,
-		s->dest.connect ? &c->connect_ports : &c->http_ports, &rule) == REASON_OK;
+	return s->warned != REASON_OK ||
+		rules_match(c->allow, &s->dest.host, s->dest.port, s->dest.connect ? &c->connect_ports : &c->http_ports,
+			&rule) == REASON_OK;
 }
 
 void session_judge_again(struct egress *e)
@@ -603,7 +604,7 @@ void session_judge_again(struct egress *e)
 	struct session *s;
 	int64_t until = egress_now_ms() + e->conf->timeouts.reload_grace;
 
-	TAILQ_FOREACH(s, &e->sessions, link) {
+	TAILQ_FOREACH (s, &e->sessions, link) {
 		if (s->dest.host.len == 0 || still_allowed(s))
 			s->doomed_ms = 0;
 		else if (s->doomed_ms == 0)
@@ -639,7 +640,7 @@ static uint64_t bytes_in_tunnels(struct egress *e)
 	struct relay_stats stats;
 	uint64_t sum = 0;
 
-	TAILQ_FOREACH(s, &e->sessions, link) {
+	TAILQ_FOREACH (s, &e->sessions, link) {
 		if (s->relay == NULL)
 			continue;
 		relay_stats(s->relay, &stats);
@@ -653,13 +654,13 @@ void session_sweep(struct egress *e, int64_t now_ms)
 	const struct egress_conf *c = e->conf;
 	struct session *s, *next;
 
-	if ((c->limits.total_bytes > 0 && e->bytes + bytes_in_tunnels(e) >= (uint64_t)c->limits.total_bytes)
-		|| (c->timeouts.total > 0 && now_ms - e->started_ms >= c->timeouts.total)) {
+	if ((c->limits.total_bytes > 0 && e->bytes + bytes_in_tunnels(e) >= (uint64_t)c->limits.total_bytes) ||
+		(c->timeouts.total > 0 && now_ms - e->started_ms >= c->timeouts.total)) {
 		if (!e->spent)
 			log_warn("the byte or time budget of this proxy is used up: open connections are cut, new ones refused");
 		e->spent = true;
 	}
-	TAILQ_FOREACH_SAFE(s, &e->sessions, link, next) {
+	TAILQ_FOREACH_SAFE (s, &e->sessions, link, next) {
 		if (e->spent && s->dest.host.len > 0)
 			cut(s, reason_id(REASON_BUDGET));
 		else if (s->doomed_ms > 0 && now_ms >= s->doomed_ms)
@@ -693,7 +694,7 @@ void session_close_idle(struct egress *e)
 {
 	struct session *s, *next;
 
-	TAILQ_FOREACH_SAFE(s, &e->sessions, link, next)
+	TAILQ_FOREACH_SAFE (s, &e->sessions, link, next)
 		if (s->state == SESSION_WAIT || (s->state == SESSION_HEAD && buf_len(&s->client.in) == 0))
 			session_close(s, false);
 }

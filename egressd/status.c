@@ -34,7 +34,8 @@ static void answer_health(struct admin_call *call, void *arg)
 	int rc;
 
 	buf_init(&b, ADMIN_MAX_ANSWER);
-	rc = buf_putf(&b, "{\"status\":\"ok\",\"mode\":\"%s\",\"connections\":%u,\"maxConnections\":%u,\"allowlist\":%zu,"
+	rc = buf_putf(&b,
+		"{\"status\":\"ok\",\"mode\":\"%s\",\"connections\":%u,\"maxConnections\":%u,\"allowlist\":%zu,"
 		"\"confinement\":{\"noNewPrivs\":%s,\"seccomp\":%s,\"landlock\":%d,\"missing\":\"",
 		e->conf->mode == MODE_WARN ? "warn" : "enforce", e->nclients, e->max_clients, rules_count(e->conf->allow),
 		c->no_new_privs ? "true" : "false", c->seccomp ? "true" : "false", c->landlock_abi);

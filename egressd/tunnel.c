@@ -89,8 +89,8 @@ void tunnel_relay(struct session *s, int origin_fd, struct slice early_origin)
 static void cut(struct session *s, enum reason reason)
 {
 	s->egress->metrics.requests[reason]++;
-	session_log_decision(s, "deny", reason_id(reason), s->hello != NULL && s->hello->name.len > 0 ? s->hello->name.name
-		: NULL, reason_status(reason));
+	session_log_decision(s, "deny", reason_id(reason),
+		s->hello != NULL && s->hello->name.len > 0 ? s->hello->name.name : NULL, reason_status(reason));
 	session_log_close(s, reason_id(reason), 0, 0);
 	session_close(s, true);
 }
@@ -181,8 +181,8 @@ static bool looks_inside(const struct session *s)
 	const struct ports all = { 1, { TLS_PORT } };
 	const struct rule *rule;
 
-	return c->require_sni && s->dest.port == TLS_PORT
-		&& rules_match(c->sni_exempt, &s->dest.host, TLS_PORT, &all, &rule) != REASON_OK;
+	return c->require_sni && s->dest.port == TLS_PORT &&
+		rules_match(c->sni_exempt, &s->dest.host, TLS_PORT, &all, &rule) != REASON_OK;
 }
 
 void tunnel_begin(struct session *s, int origin_fd)

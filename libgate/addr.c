@@ -18,14 +18,14 @@ struct row {
 	const char *hint;
 };
 
-#define HEXTET(h) (uint8_t)((h) >> 8), (uint8_t)((h) & 0xff)
+#define HEXTET(h) (uint8_t)((h) >> 8), (uint8_t)((h)&0xff)
 
 static const struct row rows[] = {
 #define V4(a, b, c, d, bits, verdict, class, rfc, hint) \
 	{ 4, bits, { a, b, c, d }, verdict, #a "." #b "." #c "." #d "/" #bits, class, rfc, hint },
 #define V6(h0, h1, h2, h3, h4, h5, h6, h7, bits, text, verdict, class, rfc, hint) \
-	{ 16, bits, { HEXTET(h0), HEXTET(h1), HEXTET(h2), HEXTET(h3), HEXTET(h4), HEXTET(h5), HEXTET(h6), \
-		HEXTET(h7) }, verdict, text, class, rfc, hint },
+	{ 16, bits, { HEXTET(h0), HEXTET(h1), HEXTET(h2), HEXTET(h3), HEXTET(h4), HEXTET(h5), HEXTET(h6), HEXTET(h7) }, \
+		verdict, text, class, rfc, hint },
 #include "libgate/addr_block.def"
 #undef V4
 #undef V6
@@ -53,8 +53,8 @@ void addr_format(const struct addr *a, char *out, size_t size)
 {
 	if (size == 0)
 		return;
-	if ((a->len != 4 && a->len != 16)
-		|| inet_ntop(a->len == 4 ? AF_INET : AF_INET6, a->bytes, out, (socklen_t)size) == NULL)
+	if ((a->len != 4 && a->len != 16) ||
+		inet_ntop(a->len == 4 ? AF_INET : AF_INET6, a->bytes, out, (socklen_t)size) == NULL)
 		out[0] = '\0';
 }
 
@@ -100,8 +100,8 @@ bool addr_embedded(const struct addr *a, struct addr *v4)
 /* An interface identifier of ISATAP (RFC 5214) under any prefix: a tunnel to the IPv4 address in its last bytes. */
 static bool is_isatap(const struct addr *a)
 {
-	return (a->bytes[8] == 0x00 || a->bytes[8] == 0x02) && a->bytes[9] == 0x00 && a->bytes[10] == 0x5e
-		&& a->bytes[11] == 0xfe;
+	return (a->bytes[8] == 0x00 || a->bytes[8] == 0x02) && a->bytes[9] == 0x00 && a->bytes[10] == 0x5e &&
+		a->bytes[11] == 0xfe;
 }
 
 static struct addr_verdict from_row(const struct row *row, bool refused)

@@ -40,7 +40,8 @@ struct cidr {
 	struct addr addr;
 	uint8_t bits;
 };
-bool cidr_parse(struct slice text, struct cidr *out) MUSTCHECK; /* host bits must be zero; a bare address is /32 or /128 */
+bool cidr_parse(struct slice text,
+	struct cidr *out) MUSTCHECK; /* host bits must be zero; a bare address is /32 or /128 */
 /* An address that embeds an IPv4 address (addr_embedded) is compared by that one too. */
 bool cidr_has(const struct cidr *c, const struct addr *a);
 void cidr_format(const struct cidr *c, char *out, size_t size); /* size >= 50 */

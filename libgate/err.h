@@ -17,7 +17,10 @@ struct err {
 	char text[ERR_TEXT_MAX]; /* always terminated; cut at a whole character */
 };
 
-#define ERR_INIT { 0, "" }
+#define ERR_INIT \
+	{ \
+		0, "" \
+	}
 
 /* Sets code and text. Returns -1, so that a failing function can `return err_set(...)`. */
 int err_set(struct err *err, int code, const char *fmt, ...) PRINTF(3, 4);

@@ -143,7 +143,8 @@ static enum frame_fault attrs_check(struct slice payload)
 	return FRAME_OK;
 }
 
-static enum frame_fault head_check(enum frame_sender from, const struct type_row *row, uint32_t channel, uint32_t length)
+static enum frame_fault head_check(enum frame_sender from, const struct type_row *row, uint32_t channel,
+	uint32_t length)
 {
 	if (row == NULL)
 		return FRAME_FAULT_TYPE;

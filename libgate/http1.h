@@ -188,8 +188,8 @@ void http_body_init(struct http_body *b, enum http_framing framing, uint64_t len
  * inside p. Call again with what is left. HTTP_DONE: the message ended, p + *used is the next message. With
  * HTTP_BODY_EOF the caller ends the body at the peer's close.
  */
-enum http_result http_body_read(struct http_body *b, const char *p, size_t len, size_t *used, struct slice *data)
-	MUSTCHECK;
+enum http_result http_body_read(struct http_body *b, const char *p, size_t len, size_t *used,
+	struct slice *data) MUSTCHECK;
 
 /* --- writer --------------------------------------------------------------------------------------------------- */
 

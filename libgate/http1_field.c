@@ -30,8 +30,9 @@ enum http_field_name http_field_name(struct slice name)
 	case 7:
 		return SAME(name, "upgrade") ? HTTP_F_UPGRADE : SAME(name, "trailer") ? HTTP_F_TRAILER : HTTP_F_OTHER;
 	case 10:
-		return SAME(name, "connection") ? HTTP_F_CONNECTION :
-			SAME(name, "keep-alive") ? HTTP_F_KEEP_ALIVE : HTTP_F_OTHER;
+		return SAME(name, "connection") ? HTTP_F_CONNECTION
+			: SAME(name, "keep-alive")  ? HTTP_F_KEEP_ALIVE
+										: HTTP_F_OTHER;
 	case 12:
 		return SAME(name, "content-type") ? HTTP_F_CONTENT_TYPE : HTTP_F_OTHER;
 	case 14:
@@ -39,8 +40,9 @@ enum http_field_name http_field_name(struct slice name)
 	case 15:
 		return SAME(name, "x-registry-auth") ? HTTP_F_X_REGISTRY_AUTH : HTTP_F_OTHER;
 	case 16:
-		return SAME(name, "content-encoding") ? HTTP_F_CONTENT_ENCODING :
-			SAME(name, "proxy-connection") ? HTTP_F_PROXY_CONNECTION : HTTP_F_OTHER;
+		return SAME(name, "content-encoding") ? HTTP_F_CONTENT_ENCODING
+			: SAME(name, "proxy-connection")  ? HTTP_F_PROXY_CONNECTION
+											  : HTTP_F_OTHER;
 	case 17:
 		return SAME(name, "transfer-encoding") ? HTTP_F_TRANSFER_ENCODING : HTTP_F_OTHER;
 	case 18:

@@ -30,7 +30,8 @@ const char *target_fault_text(enum target_fault f)
 
 enum {
 	IN_PATH = 1 << 0, /* pchar (RFC 3986) without ';', which some routers cut at */
-	IN_QUERY = 1 << 1, /* inside a name or value: without the delimiters and '+', which some decoders turn into a space */
+	IN_QUERY =
+		1 << 1, /* inside a name or value: without the delimiters and '+', which some decoders turn into a space */
 	UNRESERVED = 1 << 2,
 };
 

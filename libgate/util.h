@@ -11,7 +11,7 @@
 #define NORETURN __attribute__((noreturn))
 
 /* The struct of type T whose member M is at P. */
-#define container_of(p, T, m) ((T *)(void *)((char *)(p) - offsetof(T, m)))
+#define container_of(p, T, m) ((T *)(void *)((char *)(p)-offsetof(T, m)))
 
 /* glibc's <sys/queue.h> has no traversal that survives removal of the current element. */
 #define TAILQ_FOREACH_SAFE(var, head, field, next) \
@@ -34,7 +34,17 @@ static inline void util_closep(int *fd)
 /* Things owned by a function; hand them on with STEAL. A function uses these or goto, never both. */
 #define auto_free __attribute__((cleanup(util_freep)))
 #define auto_close __attribute__((cleanup(util_closep)))
-#define STEAL(p) __extension__({ __typeof__(p) steal_ = (p); (p) = NULL; steal_; })
-#define STEAL_FD(fd) __extension__({ int steal_ = (fd); (fd) = -1; steal_; })
+#define STEAL(p) \
+	__extension__({ \
+		__typeof__(p) steal_ = (p); \
+		(p) = NULL; \
+		steal_; \
+	})
+#define STEAL_FD(fd) \
+	__extension__({ \
+		int steal_ = (fd); \
+		(fd) = -1; \
+		steal_; \
+	})
 
 #endif

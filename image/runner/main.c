@@ -40,8 +40,8 @@ static void probe(struct runner *r)
 /* All memory that the operations will ever have, before the first of them. */
 static bool reserve(struct runner *r)
 {
-	char *bufs = mmap(NULL, (size_t)OP_MAX * OP_BUF, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *bufs =
+		mmap(NULL, (size_t)OP_MAX * OP_BUF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	int proc_fd = proc_open();
 
 	if (bufs == MAP_FAILED || proc_fd < 0)

@@ -222,7 +222,7 @@ static int redirect(char *path, const char *dir, const char *target)
 {
 	char joined[PATH_SIZE];
 	int n = target[0] == '/' ? snprintf(joined, sizeof(joined), "%s", target)
-				 : snprintf(joined, sizeof(joined), "%s/%s", dir, target);
+							 : snprintf(joined, sizeof(joined), "%s/%s", dir, target);
 
 	if (n < 0 || (size_t)n >= sizeof(joined)) {
 		errno = ENAMETOOLONG;

@@ -63,7 +63,7 @@ static bool is_target(const struct kill_target *target, const struct proc *p)
 static bool related(const struct proc *marked, const struct proc *p)
 {
 	return p->ppid == marked->pid || (marked->sid > 1 && p->sid == marked->sid) ||
-	       (marked->pgid > 1 && p->pgid == marked->pgid);
+		(marked->pgid > 1 && p->pgid == marked->pgid);
 }
 
 /* Marks until nothing more follows from what is marked. */
