@@ -27,6 +27,7 @@
 #define ARGUMENTS_MAX ((size_t)28 * 1024) /* of the exec's JSON; the policy ends at 32 KiB */
 #define WATCH_SECONDS 3
 #define KILL_GRACE_MS 1500 /* for a kill over the command's own line, before one by another exec */
+#define SETTLE_MS 1000 /* the engine reports an exec's end before its container's, though one kill ended both */
 #define BACKSTOP_MS 5000 /* the sandbox ends the command that much later than we would */
 
 enum op_kind { OP_COMMAND, OP_TTY, OP_FILE, OP_KILL };
@@ -66,6 +67,7 @@ struct exec_op {
 	char *own_mark; /* "tag/id" */
 	time_t began; /* wall clock, to compare with the container's start */
 	int leader_code; /* of a script that was killed itself */
+	bool settled; /* the container was looked at again since */
 	/* files */
 	struct file_events file_events;
 	struct file_request file;
@@ -99,6 +101,7 @@ static struct engine_backend *backend_of(struct exec_backend *b)
 }
 
 static void op_open(struct exec_op *op, int fd, struct slice early);
+static void arm(struct exec_op *op, int64_t ms, event_callback_fn fn);
 static void send_kill(struct exec_op *op);
 
 /* --- endings ----------------------------------------------------------------------------------------------------- */
@@ -491,6 +494,16 @@ static void on_data(unsigned stream, struct slice data, void *arg)
 
 /* --- the end of the stream --------------------------------------------------------------------------------------- */
 
+static void ask_container(struct exec_op *op);
+
+static void on_settled(evutil_socket_t fd, short what, void *arg)
+{
+	struct exec_op *op = arg;
+
+	op->settled = true;
+	ask_container(op);
+}
+
 /*
  * The script itself was killed, as by `kill -9 -1`: the engine knows by which signal, unless the whole sandbox stopped.
  */
@@ -506,11 +519,13 @@ static void on_leader_killed(const struct engine_reply *reply, void *arg)
 	struct slice status, started;
 
 	op->call = NULL;
-	if (reply->status == 200 && json_get_string(state, "Status", &status) && slice_is(status, "running") &&
-		json_get_string(state, "StartedAt", &started) && started_before(started, op->began))
-		command_over(op, &o);
-	else
+	if (reply->status != 200 || !json_get_string(state, "Status", &status) || !slice_is(status, "running") ||
+		!json_get_string(state, "StartedAt", &started) || !started_before(started, op->began))
 		op_lost(op, "the sandbox stopped while the command ran");
+	else if (!op->settled)
+		arm(op, SETTLE_MS, on_settled);
+	else
+		command_over(op, &o);
 }
 
 static void ask_container(struct exec_op *op)

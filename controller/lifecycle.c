@@ -2,12 +2,20 @@
 #include "controller/lifecycle.h"
 
 #include <errno.h>
+#include <event2/event.h>
 #include <string.h>
 
 #include "controller/clock.h"
 #include "controller/mem.h"
 #include "controller/survey.h"
 #include "libgate/log.h"
+
+/*
+ * Another controller that resumes the same sandbox may take away what this plan stands on. Looking again and planning
+ * anew ends where both want to be; the waits differ, so that the two do not keep step.
+ */
+#define RESUME_TRIES 5
+#define RESUME_WAIT_MS 200
 
 enum operation { OPERATION_CREATE, OPERATION_DESTROY, OPERATION_SUSPEND, OPERATION_RESUME, OPERATION_RESTART };
 
@@ -18,6 +26,8 @@ struct lifecycle {
 	struct spec spec; /* create */
 	struct sandbox_wait wait;
 	int64_t deadline;
+	unsigned tries; /* resume: plans that met a rival */
+	struct event *again;
 	struct lifecycle_events events;
 	void *arg;
 };
@@ -32,6 +42,8 @@ static void finish(struct lifecycle *l, const struct err *err)
 	l->events.done(err, l->arg);
 	sandbox_put(l->sandbox);
 	spec_release(&l->spec);
+	if (l->again != NULL)
+		event_free(l->again);
 	free(l);
 }
 
@@ -43,11 +55,36 @@ static void on_run_pull(const char *image, const struct json_node *progress, voi
 		l->events.pull(image, progress, l->arg);
 }
 
+static void on_turn(void *arg);
+
+static void on_again(evutil_socket_t fd, short what, void *arg)
+{
+	on_turn(arg);
+}
+
+static bool met_rival(const struct lifecycle *l, const struct err *err)
+{
+	return l->operation == OPERATION_RESUME && l->tries < RESUME_TRIES && clock_ms() < l->deadline &&
+		(err->code == ENOENT || err->code == EEXIST);
+}
+
 static void on_run_done(const struct err *err, void *arg)
 {
 	struct lifecycle *l = arg;
+	int64_t ms;
+	struct timeval tv;
 
-	finish(l, err);
+	if (err == NULL || !met_rival(l, err)) {
+		finish(l, err);
+		return;
+	}
+	log_info("resume %s: %s; looking again", l->sandbox->name, err->text);
+	ms = RESUME_WAIT_MS * ++l->tries + clock_us() % RESUME_WAIT_MS;
+	tv = (struct timeval){ ms / 1000, ms % 1000 * 1000 };
+	if (l->again == NULL)
+		l->again = evtimer_new(l->controller->base, on_again, l);
+	if (l->again == NULL || event_add(l->again, &tv) != 0)
+		finish(l, err);
 }
 
 static void execute(struct lifecycle *l, struct plan *plan, unsigned flags)

@@ -137,23 +137,25 @@ class Relay(base.Case):
         return conn
 
     def test_early_bytes_and_half_close(self):
+        before = len(self.egressd.lines("close"))
         conn = self.egressd.connect().send(b"CONNECT allowed.test:7 HTTP/1.1\r\n\r\nearly ")
         self.assertEqual(conn.head()[0], 200)
         conn.send(b"late").half_close()
         self.assertEqual(conn.rest(), b"early late")
-        entry = self.egressd.last("close")
+        entry = self.egressd.last("close", before + 1)
         self.assertEqual((entry["reason"], entry["bytesIn"], entry["bytesOut"]), ("closed", 10, 10))
 
     def test_server_that_speaks_first(self):
         self.assertEqual(self.open(21).take(11), b"220 hello\r\n")
 
     def test_reset_stays_a_reset(self):
+        before = len(self.egressd.lines("close"))
         conn = self.open(9)
         conn.send(b"x")
         self.assertEqual(conn.take(4), b"part")
         with self.assertRaises(ConnectionResetError):
             conn.sock.recv(1)
-        self.assertEqual(self.egressd.last("close")["reason"], "reset")
+        self.assertEqual(self.egressd.last("close", before + 1)["reason"], "reset")
 
     def test_much_both_ways_with_a_slow_reader(self):
         import threading

@@ -28,7 +28,7 @@ lifecycle()
 {
 	ok "$1 create" client create -i --name "$name" "${safe[@]}" "$IMAGE" sleep 300
 	ok "$1 start" client start "$name"
-	is "$1 exec" "uid=1000 gid=1000 groups=1000" "$(client exec --user 1000:1000 "$name" id)"
+	is "$1 exec" "1000 1000" "$(client exec --user 1000:1000 "$name" sh -c 'echo "$(id -u) $(id -g)"')"
 	is "$1 exec -i passes input and its end" hello "$(echo hello | client exec -i --user 1000:1000 "$name" cat)"
 	is "$1 exec keeps output and errors apart" err "$(client exec --user 1000:1000 "$name" sh -c 'echo out; echo err >&2' 2>&1 >/dev/null)"
 	like "$1 exec -it has a terminal" /dev/pts/ "$(on_terminal exec -it --user 1000:1000 "$name" tty)"

@@ -565,7 +565,7 @@ static int in_namespace(int argc, char **argv)
 {
 	int status;
 
-	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 || mount("proc", "/proc", "proc", 0, NULL) != 0) {
+	if (mount("none", "/proc", NULL, MS_REC | MS_PRIVATE, NULL) != 0 || mount("proc", "/proc", "proc", 0, NULL) != 0) {
 		perror("mount");
 		return 99;
 	}
