@@ -67,6 +67,7 @@ struct exec_op {
 	char *own_mark; /* "tag/id" */
 	time_t began; /* wall clock, to compare with the container's start */
 	int leader_code; /* of a script that was killed itself */
+	bool watched; /* it was there when the container was last looked at */
 	bool settled; /* the container was looked at again since */
 	/* files */
 	struct file_events file_events;
@@ -1077,12 +1078,12 @@ static void backend_kill(struct exec_op *op)
 /* --- the container under the commands ---------------------------------------------------------------------------- */
 
 /* A stream does not always end with its container (gVisor): whoever runs in one that stopped is told. */
-static void end_commands(struct engine_backend *b, const char *text)
+static void end_commands(struct engine_backend *b, bool only_watched, const char *text)
 {
 	struct exec_op *op, *next;
 
 	TAILQ_FOREACH_SAFE (op, &b->ops, link, next)
-		if ((op->kind == OP_COMMAND || op->kind == OP_TTY) && op->state == OP_OPEN)
+		if ((op->kind == OP_COMMAND || op->kind == OP_TTY) && op->state == OP_OPEN && (op->watched || !only_watched))
 			op_lost(op, text);
 }
 
@@ -1092,11 +1093,12 @@ static void on_watched(const struct engine_reply *reply, void *arg)
 	const struct json_node *state = json_get(reply->json, "State");
 	struct slice status = { NULL, 0 }, started = { NULL, 0 };
 	char before[sizeof(b->started_at)];
+	struct exec_op *op;
 
 	b->watch_call = NULL;
 	memcpy(before, b->started_at, sizeof(before));
 	if (reply->status == 404) {
-		end_commands(b, "the sandbox was removed while the command ran");
+		end_commands(b, false, "the sandbox was removed while the command ran");
 		return;
 	}
 	if (reply->status == 200 && json_get_string(state, "Status", &status) &&
@@ -1106,10 +1108,13 @@ static void on_watched(const struct engine_reply *reply, void *arg)
 			b->started_at[started.len] = '\0';
 		}
 		if (slice_is(status, "exited") || slice_is(status, "dead"))
-			end_commands(b, "the sandbox stopped while the command ran");
+			end_commands(b, false, "the sandbox stopped while the command ran");
 		else if (before[0] != '\0' && strcmp(before, b->started_at) != 0)
-			end_commands(b, "the sandbox was restarted while the command ran");
+			/* A command that was not there at the last look may have begun after the restart. */
+			end_commands(b, true, "the sandbox was restarted while the command ran");
 	}
+	TAILQ_FOREACH (op, &b->ops, link)
+		op->watched = true;
 	watch_container(b);
 }
 

@@ -143,8 +143,14 @@ static void kill_marked(struct tree *t, struct proc_table *now, struct kill_job 
 		send_signal(p, SIGKILL);
 		alive += !p->denied;
 	}
-	/* The first pass counts the tree; what appears later was forked before its parent could be stopped. */
-	if (job->quiet == 0 && alive > job->killed)
+	/* Those who were just killed are no survivors: they get the time to end, however late the freezing was over. */
+	if (job->killed == 0 && alive > 0 && job->deadline_us < now_us + TREE_SETTLE_US)
+		job->deadline_us = now_us + TREE_SETTLE_US;
+	/*
+	 * The first pass that finds any counts the tree; what appears later was forked before its parent could be stopped.
+	 * A process that just execs shows no environment, and is found by the next pass.
+	 */
+	if ((job->quiet == 0 || job->killed == 0) && alive > job->killed)
 		job->killed = alive;
 	job->quiet = alive == 0 ? job->quiet + 1 : 0;
 	if (job->quiet >= 2)

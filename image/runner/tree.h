@@ -14,6 +14,7 @@
 
 #define TREE_JOBS 64 /* bits of proc.marks; further jobs wait */
 #define TREE_TIME_US 5000000
+#define TREE_SETTLE_US 5000000 /* after the first SIGKILL */
 
 enum kill_phase { KILL_IDLE, KILL_WAITING, KILL_FREEZING, KILL_KILLING, KILL_DONE };
 
