@@ -154,8 +154,9 @@ class Suite:
         if self.runtime == "runsc":
             skip("C.12", f"[{self.where}] terminal", "not on every gVisor release")
             return
-        i = self.c.start("exec", id=N, command="tty; stty size; read x; stty size; echo got $x", tty=True, stream=True, rows=30,
-                         cols=100)
+        i = self.c.start("exec", id=N, tty=True, stream=True, rows=30, cols=100,
+                         command="tty; stty size; read x; for n in {1..50}; do [ \"$(stty size)\" = '41 83' ] && break; "
+                                 "sleep 0.1; done; stty size; echo got $x")
         self.c.wait_note(lambda m: "30 100" in m["params"].get("data", "") and m["params"]["requestId"] == i)
         self.c.call("execResize", requestId=i, rows=41, cols=83)
         self.c.call("execInput", requestId=i, data="abc\n")
