@@ -236,5 +236,5 @@ const struct method method_doctor = {
 		"\"checks\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"check\",\"status\",\"text\"],"
 		"\"properties\":{\"check\":{\"type\":\"string\"},\"status\":{\"enum\":[\"ok\",\"warn\",\"fail\"]},"
 		"\"text\":{\"type\":\"string\"},\"mend\":{\"type\":\"string\"}}}}}}",
-	.params = { { NULL } },
+	.params = { { 0 } },
 };

@@ -136,7 +136,7 @@ const struct method method_list = {
 	.result =
 		"{\"type\":\"object\",\"required\":[\"sandboxes\"],\"properties\":{\"sandboxes\":{\"type\":\"array\","
 		"\"items\":{\"type\":\"object\",\"required\":[\"name\",\"state\"],\"properties\":{" SANDBOX_PROPERTIES "}}}}}",
-	.params = { { NULL } },
+	.params = { { 0 } },
 };
 
 const struct method method_inspect = {

@@ -26,7 +26,7 @@ static const struct option_row options[] = {
 	{ "eof-grace", 0, OPTION_TEXT, "SECONDS", "for commands that run when their client goes; 5" },
 	{ "test-options", 0, OPTION_SWITCH, NULL, "take create's testOptions; for tests only" },
 	{ "verbose", 'v', OPTION_SWITCH, NULL, "log every request to the engine" },
-	{ NULL },
+	{ 0 },
 };
 
 struct client {

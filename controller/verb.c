@@ -465,7 +465,7 @@ const struct verb verbs[] = {
 		} },
 	{ "doctor", use_doctor, VERB_RESULT_FAILS, "", "check the deployment and say how to mend it", no_params,
 		print_doctor, { COMMON_OPTIONS } },
-	{ NULL },
+	{ 0 },
 };
 
 int command_verb(int argc, char **argv)

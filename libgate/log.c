@@ -84,7 +84,7 @@ static void write_line(enum log_level level, char *line, size_t n)
 	} while (done < 0 && errno == EINTR);
 }
 
-static void emit(enum log_level level, const char *fmt, va_list ap)
+static void PRINTF(2, 0) emit(enum log_level level, const char *fmt, va_list ap)
 {
 	char text[LOG_TEXT_MAX];
 	char line[LOG_LINE_MAX];

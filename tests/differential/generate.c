@@ -193,7 +193,7 @@ static void put_unicode(struct buf *b, unsigned cp)
 static void put_space(struct buf *b)
 {
 	if (chance(20))
-		put_bytes(b, " \t\n\r" + draw(4), 1);
+		put_bytes(b, &" \t\n\r"[draw(4)], 1);
 }
 
 static char other_case(char c)
