@@ -1,8 +1,9 @@
 /*
  * One client connection from accept to close: a ladder of named steps for each request on it. [libevent]
  *
- * session.c holds the states and the steps up to the request's departure; reply.c what comes back. A session dies in the
- * turn of the loop after the one that closed it, so that no callback meets a freed one.
+ * session.c holds the states and the connection's life, session_read.c, session_judge.c and session_refuse.c the steps up to the
+ * request's departure, session_record.c its record, reply.c what comes back. A session dies in the turn of the loop after the
+ * one that closed it, so that no callback meets a freed one.
  */
 #ifndef DOCKERPROXY_SESSION_H
 #define DOCKERPROXY_SESSION_H
@@ -114,7 +115,7 @@ struct session *session_new(struct session_env *env, const struct proxy_listen *
 /* A connection that becomes no session: a short answer, one audit line, and the close. */
 void session_turn_away(struct session_env *env, int fd, const struct peer *peer, enum session_reason why);
 
-/* --- between session.c and reply.c -------------------------------------------------------------------------------- */
+/* --- between session*.c and reply.c ------------------------------------------------------------------------------- */
 
 void session_set_state(struct session *s, enum session_state state);
 void session_set_deadline(struct session *s, int64_t ms); /* from now; 0: none */
