@@ -26,6 +26,9 @@ struct entry {
 struct owner {
 	struct upstream *up;
 	struct json_doc *doc;
+	int64_t name_ms;
+	uint64_t epoch; /* of what is remembered: another one whenever something was forgotten */
+	uint64_t losses; /* of the engine's connections, as far as they were heeded */
 	struct entry slots[SLOTS];
 };
 
@@ -34,6 +37,7 @@ struct owner_query {
 	struct upstream_exchange *exchange;
 	enum owner_rule rule; /* of what is being asked now: an exec leads on to its container */
 	unsigned minor;
+	uint64_t epoch; /* when it was asked */
 	char id[ID_DIGITS];
 	struct buf head;
 	struct buf answer;
@@ -73,13 +77,14 @@ static void id_to_hex(char *digits, const uint8_t *id)
 	}
 }
 
-struct owner *owner_new(struct upstream *up)
+struct owner *owner_new(struct upstream *up, int64_t name_ms)
 {
 	struct owner *o = calloc(1, sizeof(*o));
 
 	if (o == NULL)
 		return NULL;
 	o->up = up;
+	o->name_ms = name_ms;
 	o->doc = json_doc_new();
 	if (o->doc == NULL) {
 		free(o);
@@ -115,29 +120,61 @@ static const struct entry *recall(struct owner *o, enum owner_rule kind, const c
 	return e;
 }
 
-static struct entry *remember(struct owner *o, enum owner_rule kind, const char *digits)
+/* NULL: something was forgotten since q asked, and the answer may be from before that. */
+static struct entry *remember(const struct owner_query *q)
 {
+	int64_t ms = q->rule == OWNER_EXEC ? OWNER_EXEC_MS : q->owner->name_ms;
 	uint8_t id[ID_BYTES];
 	struct entry *e;
 
-	id_from_hex(id, digits);
-	e = slot_of(o, id);
+	if (q->epoch != q->owner->epoch)
+		return NULL;
+	id_from_hex(id, q->id);
+	e = slot_of(q->owner, id);
 	memcpy(e->id, id, ID_BYTES);
-	e->kind = kind;
-	e->expires_us = clock_us() + OWNER_TTL_MS * 1000;
+	e->kind = q->rule;
+	e->expires_us = clock_us() + ms * 1000;
 	return e;
 }
 
-void owner_forget(struct owner *o, struct slice id)
+static void forget_id(struct owner *o, struct slice id)
 {
 	uint8_t bytes[ID_BYTES];
 	struct entry *e;
 
-	if (!owner_is_full_id(id))
-		return;
 	id_from_hex(bytes, id.p);
 	e = slot_of(o, bytes);
 	if (memcmp(e->id, bytes, ID_BYTES) == 0)
+		e->expires_us = 0;
+}
+
+static void forget_name(struct owner *o, struct slice name)
+{
+	for (struct entry *e = o->slots; e < o->slots + SLOTS; e++)
+		if (e->kind == OWNER_CONTAINER && e->expires_us != 0 && slice_is(name, e->name))
+			e->expires_us = 0;
+}
+
+void owner_forget(struct owner *o, struct slice object)
+{
+	o->epoch++;
+	if (owner_is_full_id(object))
+		forget_id(o, object);
+	else
+		forget_name(o, object);
+}
+
+/* An engine that ended a connection may be another one by now, and whatever happened in between was not seen. */
+static void heed_losses(struct owner *o)
+{
+	struct upstream_stats stats;
+
+	upstream_stats(o->up, &stats);
+	if (stats.losses == o->losses)
+		return;
+	o->losses = stats.losses;
+	o->epoch++;
+	for (struct entry *e = o->slots; e < o->slots + SLOTS; e++)
 		e->expires_us = 0;
 }
 
@@ -235,9 +272,11 @@ static bool read_container(struct owner_query *q, const struct json_node *root, 
 	*name = slice_skip(slashed, 1);
 	if (name->len == 0 || name->len >= OWNER_NAME_MAX || memchr(name->p, 0, name->len) != NULL)
 		return false;
-	e = remember(q->owner, OWNER_CONTAINER, q->id);
-	memcpy(e->name, name->p, name->len);
-	e->name[name->len] = '\0';
+	e = remember(q);
+	if (e != NULL) {
+		memcpy(e->name, name->p, name->len);
+		e->name[name->len] = '\0';
+	}
 	return true;
 }
 
@@ -250,8 +289,9 @@ static bool read_exec(struct owner_query *q, const struct json_node *root)
 	if (!json_get_string(root, "ID", &id) || !slice_eq(id, slice_make(q->id, ID_DIGITS)) ||
 		!json_get_string(root, "ContainerID", &container) || !owner_is_full_id(container))
 		return false;
-	e = remember(q->owner, OWNER_EXEC, q->id);
-	id_from_hex(e->container, container.p);
+	e = remember(q);
+	if (e != NULL)
+		id_from_hex(e->container, container.p);
 	memcpy(q->id, container.p, ID_DIGITS);
 	q->rule = OWNER_CONTAINER;
 	return true;
@@ -285,6 +325,7 @@ static void on_end(void *arg)
 	size_t offset;
 
 	q->exchange = NULL;
+	heed_losses(q->owner);
 	if (q->status == 404) {
 		owner_forget(q->owner, slice_make(q->id, ID_DIGITS));
 		query_done(q, OWNER_ABSENT, name);
@@ -318,6 +359,8 @@ struct owner_query *owner_ask(struct owner *o, enum owner_rule rule, struct slic
 	q->owner = o;
 	q->rule = rule;
 	q->minor = minor;
+	heed_losses(o);
+	q->epoch = o->epoch;
 	memcpy(q->id, id.p, ID_DIGITS);
 	buf_init(&q->head, 512);
 	buf_init(&q->answer, ANSWER_MAX);

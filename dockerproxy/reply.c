@@ -71,6 +71,15 @@ static bool must_collect(const struct request *r, const struct http_head *h)
 		may_tell_minimum(r, h);
 }
 
+/* Does the request end or rename its object? */
+static bool unsettles(const struct request *r)
+{
+	struct slice target = buf_slice(&r->verdict.target);
+
+	return r->verdict.object[0] != '\0' &&
+		(r->head.method == HTTP_DELETE || memmem(target.p, target.len, "/rename?", 8) != NULL);
+}
+
 /* --- passing on --------------------------------------------------------------------------------------------------- */
 
 /* Chooses the client's framing and puts the head in the batch. */
@@ -323,7 +332,7 @@ static void on_head(void *arg)
 	const char *p = upstream_head_bytes(r->exchange);
 
 	r->engine_us = clock_us() - r->sent_us;
-	if (h->status == 404)
+	if (unsettles(r) || ((h->status == 404 || h->status == 409) && r->verdict.object[0] != '\0'))
 		owner_forget(s->env->owners, slice_str(r->verdict.object));
 	if (is_tunnel(r, h, p)) {
 		begin_tunnel(s, h, p);
@@ -431,6 +440,8 @@ void reply_begin(struct session *s)
 		request.flags |= UPSTREAM_FRESH;
 	if (r->head.method == HTTP_GET || r->head.method == HTTP_HEAD)
 		request.flags |= UPSTREAM_REPEATABLE;
+	if (unsettles(r))
+		owner_forget(s->env->owners, slice_str(r->verdict.object));
 	r->sent_us = clock_us();
 	r->exchange = upstream_start(s->env->upstream, &request, &events, s);
 	if (r->exchange == NULL)

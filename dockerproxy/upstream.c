@@ -157,6 +157,7 @@ static void fail(struct upstream_exchange *x, enum upstream_fault fault, const c
 	void *arg = x->arg;
 
 	x->up->stats.faults++;
+	x->up->stats.losses += fault != UPSTREAM_MALFORMED;
 	discard(x);
 	events->fail(arg, fault, detail);
 }
@@ -189,6 +190,7 @@ static struct upstream_exchange *pick(struct upstream *u, const struct upstream_
 
 		/* What cannot be repeated is worth a system call to see that the engine has not hung up. */
 		if (!(request->flags & UPSTREAM_REPEATABLE) && !still_open(x->fd)) {
+			u->stats.losses++;
 			discard(x);
 			continue;
 		}
@@ -241,6 +243,7 @@ static void retry_or_fail(struct upstream_exchange *x, const char *detail)
 	}
 	/* The other idle ones are as old: the engine was probably restarted. */
 	upstream_drop_idle(x->up);
+	x->up->stats.losses++;
 	x->up->stats.retries++;
 	x->reused = false;
 	close_socket(x);
@@ -509,6 +512,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 
 	/* Idle: the engine has closed it, or speaks unasked. Neither is of use. */
 	if (x->state == X_IDLE) {
+		x->up->stats.losses++;
 		discard(x);
 		return;
 	}

@@ -66,6 +66,7 @@ struct upstream_stats {
 	uint64_t reuses;
 	uint64_t retries;
 	uint64_t faults;
+	uint64_t losses; /* connections that the engine ended or refused, idle ones too */
 	unsigned active;
 	unsigned idle;
 };

@@ -345,7 +345,7 @@ static int set_up(struct worker *w, const struct worker_setup *setup)
 	};
 	if (w->link == NULL || w->env.upstream == NULL || w->env.peers == NULL || session_env_init(&w->env) < 0)
 		return -1;
-	w->env.owners = owner_new(w->env.upstream);
+	w->env.owners = owner_new(w->env.upstream, OWNER_NAME_MS);
 	if (w->env.owners == NULL || open_gates(w) < 0)
 		return -1;
 	if (setup->admin_fd >= 0 && (w->status = status_new(w->base, setup, w->env.upstream)) == NULL)
