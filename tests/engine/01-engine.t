@@ -26,4 +26,22 @@ like "the first engine is untouched" "^$before$" "$(docker info --format '{{.ID}
 ok "it is removed" "$engine" remove "$other"
 is "no cgroup is left" 0 "$(groups_of "$other")"
 is "no directory is left" no "$([ -e "$other" ] && echo yes || echo no)"
+
+# In a chroot that is a mount, a container's root would not be that of its mount namespace: what is executed in it later
+# would find itself outside, in the file system of the machine.
+in_chroot()
+{
+	# shellcheck disable=SC2016 # expanded by that shell
+	unshare --mount sh -ec 'mount --rbind / /mnt && exec chroot /mnt "$1" start "$2"' sh "$engine" "$other"
+}
+if unshare --mount true 2>/dev/null; then
+	ok "an engine starts in a chroot" in_chroot
+	docker save "$IMAGE" | docker -H "unix://$socket" load >/dev/null
+	ok "and a container" docker -H "unix://$socket" run -d --name inside "$IMAGE"
+	fails "what is executed in it later is inside" "No such file" \
+		docker -H "unix://$socket" exec -w / inside ls -d "$scratch"
+	ok "that engine is removed" "$engine" remove "$other"
+else
+	skip "an engine in a chroot" "these tests run in one that is no mount, which shows the same"
+fi
 done_testing
