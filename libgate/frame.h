@@ -10,6 +10,8 @@
  * and well formed, so that its reader walks it without errors to handle. Versions are settled by HELLO, which each side
  * sends first; within a version nothing unknown is skipped.
  *
+ * A command's EXIT is answered by SETTLED; the runner keeps the outcome until then, and writes it down when none comes.
+ *
  * Flow: data of an operation is limited by credit. The controller may send as many bytes of STDIN as ROOM frames gave it;
  * the runner as many bytes of STDOUT, STDERR and names in ENTRY as its window (in the controller's HELLO) and CREDIT
  * frames gave it.

@@ -44,6 +44,8 @@ void command_start(struct runner *r, struct op *op, const struct frame *f, int64
 	struct spawned s;
 
 	name_of(c->id, frame_bytes(f, FRAME_ATTR_ID));
+	if (frame_bytes(f, FRAME_ATTR_TAG).p != NULL)
+		name_of(c->tag, frame_bytes(f, FRAME_ATTR_TAG));
 	c->max_output = frame_num_or(f, FRAME_ATTR_MAX_OUTPUT, UINT64_MAX);
 	c->tty = (frame_num_or(f, FRAME_ATTR_FLAGS, 0) & FRAME_START_TTY) != 0;
 	c->limit = LIMIT_BASE - 1 - r->next_limit++ % LIMIT_SPAN;
@@ -285,7 +287,7 @@ static uint64_t oom_verdict(struct runner *r, const struct command *c)
 	return killed && !c->killed && !c->timed_out && now > c->oom_before ? FRAME_OOM_YES : FRAME_OOM_NO;
 }
 
-static void put_end(struct runner *r, struct frame_writer *fw, const struct command *c)
+static void put_end(struct frame_writer *fw, const struct command *c, uint64_t oom)
 {
 	if (c->failed) {
 		frame_put_num(fw, FRAME_ATTR_END, FRAME_END_START_FAILED);
@@ -300,19 +302,43 @@ static void put_end(struct runner *r, struct frame_writer *fw, const struct comm
 		frame_put_num(fw, FRAME_ATTR_END, FRAME_END_EXITED);
 		frame_put_num(fw, FRAME_ATTR_STATUS, (uint64_t)WEXITSTATUS(c->status));
 	}
-	frame_put_num(fw, FRAME_ATTR_OOM, oom_verdict(r, c));
+	frame_put_num(fw, FRAME_ATTR_OOM, oom);
 	frame_put_num(fw, FRAME_ATTR_DURATION_US, (uint64_t)(c->exited_us - c->started_us));
+}
+
+static void remember(struct runner *r, const struct op *op, uint64_t oom)
+{
+	static const char *const oom_words[] = { "no", "yes", "unknown" };
+	const struct command *c = &op->u.command;
+	bool signaled = !c->failed && WIFSIGNALED(c->status);
+	struct outcome end = {
+		.channel = op->channel,
+		.state = c->failed ? "failed"
+			: c->timed_out ? "timeout"
+			: c->killed    ? "killed"
+			: signaled     ? "signaled"
+						   : "exited",
+		.number = c->failed ? c->fault.code
+			: signaled      ? WTERMSIG(c->status)
+							: WEXITSTATUS(c->status),
+		.oom = oom_words[oom],
+	};
+
+	memcpy(end.id, c->id, sizeof(end.id));
+	memcpy(end.tag, c->tag, sizeof(end.tag));
+	outcomes_add(&r->outcomes, &end, clock_us());
 }
 
 static bool tell_end(struct runner *r, struct op *op)
 {
 	struct command *c = &op->u.command;
+	uint64_t oom = c->failed ? FRAME_OOM_NO : oom_verdict(r, c);
 	struct frame_writer fw;
 
 	if (!wire_room(&r->wire, &fw))
 		return false;
 	frame_begin(&fw, FRAME_EXIT, op->channel);
-	put_end(r, &fw, c);
+	put_end(&fw, c, oom);
 	frame_put_num(&fw, FRAME_ATTR_FLAGS,
 		(c->timed_out ? FRAME_EXIT_TIMED_OUT : 0) | (c->killed ? FRAME_EXIT_KILLED : 0));
 	frame_put_num(&fw, FRAME_ATTR_SURVIVORS, op->kill.survivors);
@@ -320,6 +346,7 @@ static bool tell_end(struct runner *r, struct op *op)
 	frame_put_num(&fw, FRAME_ATTR_STDERR_BYTES, c->outputs[COMMAND_ERR].written);
 	if (frame_end(&fw))
 		wire_commit(&r->wire, &fw);
+	remember(r, op, oom);
 	return true;
 }
 

@@ -27,6 +27,7 @@ struct command_output {
 
 struct command {
 	char id[PROC_NAME_MAX];
+	char tag[PROC_NAME_MAX]; /* empty: none */
 	pid_t pid;
 	bool exited; /* reaped; status holds */
 	bool started; /* the program runs, or ran */

@@ -157,7 +157,9 @@ static void on_op(struct runner *r, const struct frame *f, int64_t now_us)
 	struct op *op = op_find(r, f->channel);
 	bool command = op != NULL && op->kind == OP_COMMAND, file = op != NULL && op->kind == OP_FILE;
 
-	if (f->type == FRAME_STDIN && command)
+	if (f->type == FRAME_SETTLED)
+		outcomes_settled(&r->outcomes, f->channel);
+	else if (f->type == FRAME_STDIN && command)
 		command_stdin(op, f->payload);
 	else if (f->type == FRAME_STDIN && file)
 		file_data(op, f->payload);
@@ -202,6 +204,7 @@ static void on_frame(struct runner *r, const struct frame *f, int64_t now_us)
 	case FRAME_CREDIT:
 	case FRAME_RESIZE:
 	case FRAME_KILL:
+	case FRAME_SETTLED:
 		on_op(r, f, now_us);
 		break;
 	case FRAME_FATAL:

@@ -1,4 +1,7 @@
-/* sandbox-runner: runs commands and file operations of one sandbox for one controller, over its stdin and stdout. */
+/*
+ * sandbox-runner [OUTCOMES]: runs commands and file operations of one sandbox for one controller, over its stdin and
+ * stdout. OUTCOMES is the file that takes how commands ended when no controller does.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -161,8 +164,10 @@ static void collect(struct runner *r, struct turn *t)
 
 static int64_t next_wake(struct runner *r)
 {
-	int64_t wake = r->tree.due_us;
+	int64_t wake = r->tree.due_us, outcome = outcomes_wake(&r->outcomes);
 
+	if (outcome < wake)
+		wake = outcome;
 	for (unsigned i = 0; i < OP_MAX; i++) {
 		struct op *op = &r->ops[i];
 
@@ -204,6 +209,7 @@ static void step(struct runner *r, const struct turn *t, int64_t now_us)
 		else if (op->kind == OP_KILL)
 			dispatch_kill_step(r, op);
 	}
+	outcomes_step(&r->outcomes, now_us);
 	linger_step(&r->linger, t->fds + t->linger);
 }
 
@@ -215,7 +221,7 @@ static bool idle(const struct runner *r)
 	return true;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	struct runner *r = &runner;
 	bool restless = false;
@@ -228,14 +234,17 @@ int main(void)
 	}
 	if (!set_up(r))
 		return 1;
+	r->outcomes.path = argc > 1 ? argv[1] : NULL;
 	dispatch_hello(r);
 	for (;;) {
 		int64_t now_us;
 
 		wire_flush(&r->wire);
 		/* Without a controller the commands run on to their limits; with the last of them the runner ends. */
-		if (r->wire.gone && idle(r))
+		if (r->wire.gone && idle(r)) {
+			outcomes_flush(&r->outcomes);
 			_exit(0);
+		}
 		collect(r, &turn);
 		wait_for_events(r, &turn, restless);
 		now_us = clock_us();

@@ -6,6 +6,7 @@
 #include "image/runner/command.h"
 #include "image/runner/file.h"
 #include "image/runner/linger.h"
+#include "image/runner/outcome.h"
 #include "image/runner/spawn.h"
 #include "image/runner/tree.h"
 #include "image/runner/wire.h"
@@ -34,6 +35,7 @@ struct runner {
 	struct wire wire;
 	struct tree tree;
 	struct linger linger;
+	struct outcomes outcomes;
 	struct spawner spawner;
 	struct path_ways ways;
 	bool greeted; /* the controller's HELLO was read */

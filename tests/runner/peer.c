@@ -23,6 +23,11 @@ static int64_t now_s(void)
 
 struct peer *peer_new(const char *program)
 {
+	return peer_new_with(program, NULL);
+}
+
+struct peer *peer_new_with(const char *program, const char *outcomes)
+{
 	struct peer *p = calloc(1, sizeof(*p));
 	int in[2], out[2];
 
@@ -35,7 +40,7 @@ struct peer *peer_new(const char *program)
 			_exit(120);
 		dup2(in[0], 0);
 		dup2(out[1], 1);
-		execl(program, program, (char *)NULL);
+		execl(program, program, outcomes, (char *)NULL);
 		_exit(121);
 	}
 	close(in[0]);
@@ -175,6 +180,7 @@ static void take(struct peer *p, const struct frame *f)
 	case FRAME_CREDIT:
 	case FRAME_RESIZE:
 	case FRAME_KILL:
+	case FRAME_SETTLED:
 	case FRAME_KILL_TAGGED:
 	case FRAME_FILE:
 		break;

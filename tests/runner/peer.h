@@ -42,6 +42,7 @@ struct peer {
 };
 
 struct peer *peer_new(const char *program); /* starts it as the sandbox user; NULL on failure */
+struct peer *peer_new_with(const char *program, const char *outcomes); /* NULL: it keeps none */
 void peer_hello(struct peer *p, uint64_t window); /* and waits for the runner's */
 void peer_free(struct peer *p); /* closes, waits for the runner's end */
 void peer_close(struct peer *p); /* closes the stream only */

@@ -412,6 +412,74 @@ static void test_stream_end(void)
 	peer_free(p);
 }
 
+static size_t read_outcomes(const char *path, char *text, size_t size)
+{
+	FILE *f = fopen(path, "r");
+	size_t n;
+
+	text[0] = '\0';
+	if (f == NULL)
+		return 0;
+	n = fread(text, 1, size - 1, f);
+	text[n] = '\0';
+	fclose(f);
+	return n;
+}
+
+/* What the controller has settled is nobody's business any more; what it has not is found in the file. */
+static void test_outcomes(void)
+{
+	char path[128], text[4096];
+	struct peer *p;
+	uint32_t c;
+
+	snprintf(path, sizeof(path), "%s/outcomes", dir);
+	p = peer_new_with(program, path);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+	peer_hello(p, WINDOW);
+	c = peer_start(p, &(struct peer_command){ .line = "exit 3", .id = "settled" });
+	CU_ASSERT_TRUE(peer_wait(p, c));
+	peer_plain(p, FRAME_SETTLED, c);
+	c = peer_start(p, &(struct peer_command){ .line = "exit 4", .id = "unsettled", .tag = "t" });
+	CU_ASSERT_TRUE(peer_wait(p, c));
+	for (int i = 0; i < 1000 && read_outcomes(path, text, sizeof(text)) == 0; i++)
+		usleep(10000);
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "1 unsettled t exited 4 no "));
+	begin(p, &(struct peer_command){ .line = "sleep 1; kill -TERM $$", .id = "late" });
+	begin(p, &(struct peer_command){ .line = "sleep 4310", .id = "slow", .timeout_ms = 1500 });
+	peer_close(p);
+	CU_ASSERT_EQUAL(waitpid(p->pid, NULL, 0), p->pid);
+	read_outcomes(path, text, sizeof(text));
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "1 late _ signaled 15 no "));
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "1 slow _ timeout 9 no "));
+	CU_ASSERT_PTR_NULL(strstr(text, "1 settled "));
+	peer_free(p);
+}
+
+/* Whatever the sandbox user puts in the file's place, the runner neither follows, blocks nor ends. */
+static void test_outcomes_in_the_way(void)
+{
+	char path[128], target[128];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/trap", dir);
+	snprintf(target, sizeof(target), "%s/target", dir);
+	for (int kind = 0; kind < 3; kind++) {
+		struct peer *p = peer_new_with(program, path);
+
+		CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+		int made = kind == 0 ? mkfifo(path, 0666) : kind == 1 ? symlink(target, path) : mkdir(path, 0777);
+		CU_ASSERT_EQUAL(made, 0);
+		peer_hello(p, WINDOW);
+		CU_ASSERT_TRUE(exited(p, run(p, "true"), 0));
+		peer_close(p);
+		CU_ASSERT_EQUAL(waitpid(p->pid, NULL, 0), p->pid);
+		CU_ASSERT_EQUAL(stat(target, &st), -1);
+		peer_free(p);
+		CU_ASSERT_EQUAL(remove(path), 0);
+	}
+}
+
 /* The next runner finds by its tag what an older one started, also after that one was killed. */
 static void test_next_runner_kills(void)
 {
@@ -823,6 +891,8 @@ static const struct unit_test tests[] = {
 	{ "kill tagged", test_kill_tagged },
 	{ "fork bomb", test_fork_bomb },
 	{ "stream end", test_stream_end },
+	{ "outcomes", test_outcomes },
+	{ "outcomes-in-the-way", test_outcomes_in_the_way },
 	{ "next runner kills", test_next_runner_kills },
 	{ "protocol faults", test_protocol_faults },
 	{ "requests refused", test_requests_refused },
