@@ -19,7 +19,11 @@
 #define OUTPUT_MAX ((int64_t)64 << 20)
 #define ARGV_MAX 1024
 #define ENV_MAX 256
-#define KILL_MS 20000 /* after a kill without effect the sandbox is restarted */
+/*
+ * After a kill without effect the sandbox is restarted, which ends every other command too: not before the engine, which
+ * starts about nine execs a second and queues them, can have run the exec that kills behind a hundred others.
+ */
+#define KILL_MS 20000
 
 static void on_output(enum exec_stream stream, struct slice data, void *arg);
 
@@ -205,6 +209,7 @@ static void on_done(const struct exec_outcome *o, void *arg)
 	struct json_object *result = outcome_json(c, o);
 	if (o->end == EXEC_LOST && !ours) {
 		jset_cstr(result, "state", "unknown");
+		jset_cstr(result, "execId", c->id); /* by which reconcile tells what became of it */
 		fail(c, EINPROGRESS, o->text, result);
 		return;
 	}

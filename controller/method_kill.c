@@ -19,6 +19,8 @@ struct killing {
 	struct slice tags[TAGS_MAX];
 	unsigned ntags;
 	bool recovered;
+	bool root; /* the second half: commands that run as root */
+	unsigned killed, survivors; /* of the first half */
 };
 
 static void over(struct killing *k, const struct err *err, struct json_object *result)
@@ -47,6 +49,7 @@ static void on_restarted(const struct err *err, void *arg)
 }
 
 static void on_running(const struct err *err, void *arg);
+static void kill_half(struct killing *k);
 
 static void on_killed(const struct kill_result *r, void *arg)
 {
@@ -55,10 +58,17 @@ static void on_killed(const struct kill_result *r, void *arg)
 	struct err err = ERR_INIT;
 
 	if (r->code == 0) {
+		k->killed += r->killed;
+		k->survivors += r->survivors;
+		if (!k->root) {
+			k->root = true;
+			kill_half(k);
+			return;
+		}
 		struct json_object *o = jnew();
-		jset_int(o, "killed", r->killed);
-		if (r->survivors > 0)
-			jset_int(o, "survivors", r->survivors);
+		jset_int(o, "killed", k->killed);
+		if (k->survivors > 0)
+			jset_int(o, "survivors", k->survivors);
 		over(k, NULL, o);
 		return;
 	}
@@ -77,20 +87,29 @@ static void on_killed(const struct kill_result *r, void *arg)
 	lifecycle_restart(k->call->controller, slice_str(k->sandbox->name), &events, k);
 }
 
+/*
+ * Nobody in the sandbox may signal both users: first the sandbox user's commands, which may have taken all processes
+ * that there are, then root's.
+ */
+static void kill_half(struct killing *k)
+{
+	struct exec_backend *b = sandbox_backend(k->sandbox, k->root);
+	struct err fault = ERR_INIT;
+
+	if (b->ops->kill_tagged(b, k->tags, k->ntags, on_killed, k, &fault) != 0)
+		over(k, &fault, NULL);
+}
+
 static void on_running(const struct err *err, void *arg)
 {
 	struct killing *k = arg;
-	struct err fault = ERR_INIT;
-	struct exec_backend *b;
 
 	if (err != NULL) {
 		over(k, err, NULL);
 		return;
 	}
 	method_exec_mark(k->sandbox, k->tags, k->ntags);
-	b = sandbox_backend(k->sandbox, false);
-	if (b->ops->kill_tagged(b, k->tags, k->ntags, on_killed, k, &fault) != 0)
-		over(k, &fault, NULL);
+	kill_half(k);
 }
 
 static void start_kill(struct call *call)

@@ -6,6 +6,7 @@
 
 #include "controller/lifecycle.h"
 #include "controller/remains.h"
+#include "controller/settle.h"
 #include "libgate/log.h"
 
 #define FILTER "?filters=%7B%22label%22%3A%5B%22dev.capybara.sandbox%3D1%22%5D%7D"
@@ -30,9 +31,11 @@ struct reconcile {
 	struct json_object *result;
 	struct json_object *report; /* of `at` */
 	bool dry_run;
+	bool outcomes; /* of commands, whatever it takes */
 	int64_t min_age;
 	struct slice only; /* p == NULL: all */
 	unsigned failed;
+	bool repairing; /* `at` */
 };
 
 static void work_on(struct reconcile *r);
@@ -52,17 +55,51 @@ static void finish(struct reconcile *r, const struct err *err)
 	}
 }
 
+static void fault(struct reconcile *r, const struct err *err)
+{
+	jset_cstr(r->report, "error", err->text);
+	r->failed++;
+}
+
+static void next(struct reconcile *r)
+{
+	r->at = TAILQ_NEXT(r->at, link);
+	work_on(r);
+}
+
+static void on_told(struct json_object *commands, const struct err *err, void *arg)
+{
+	struct reconcile *r = arg;
+
+	if (err != NULL)
+		fault(r, err);
+	else
+		jset(r->report, "commands", commands);
+	next(r);
+}
+
+/* What became of commands whose answer was lost. A sandbox that does not run is started for it only when asked for. */
+static void ask_outcomes(struct reconcile *r)
+{
+	bool running = r->at->sandbox && r->at->sandbox_state == CONTAINER_RUNNING;
+
+	if (r->only.p != NULL && r->at->sandbox && (running || r->outcomes))
+		settle_commands(r->call->controller, r->only, json_get(r->call->params, "commands"), on_told, r);
+	else
+		next(r);
+}
+
 static void on_settled(const struct err *err, void *arg)
 {
 	struct reconcile *r = arg;
 
 	jset_bool(r->report, "done", err == NULL);
-	if (err != NULL) {
-		jset_cstr(r->report, "error", err->text);
-		r->failed++;
-	}
-	r->at = TAILQ_NEXT(r->at, link);
-	work_on(r);
+	if (err != NULL)
+		fault(r, err);
+	if (err == NULL && r->repairing)
+		ask_outcomes(r);
+	else
+		next(r);
 }
 
 static void describe(struct reconcile *r, enum remains_verdict verdict)
@@ -95,6 +132,7 @@ static void work_on(struct reconcile *r)
 		describe(r, verdict);
 		if (r->dry_run)
 			continue;
+		r->repairing = verdict == REMAINS_REPAIR;
 		if (verdict == REMAINS_REMOVE) {
 			log_info("reconcile: removing what is left of %s", r->at->name);
 			lifecycle_destroy(r->call->controller, name, &events, r);
@@ -103,6 +141,10 @@ static void work_on(struct reconcile *r)
 		if (verdict == REMAINS_REPAIR) {
 			log_info("reconcile: mending %s", r->at->name);
 			lifecycle_resume(r->call->controller, name, &events, r);
+			return;
+		}
+		if (verdict == REMAINS_WHOLE && r->only.p != NULL) {
+			ask_outcomes(r);
 			return;
 		}
 	}
@@ -136,6 +178,7 @@ static void start_reconcile(struct call *call)
 	r->min_age = MIN_AGE_SECONDS;
 	TAILQ_INIT(&r->remains);
 	json_get_bool(call->params, "dryRun", &r->dry_run);
+	json_get_bool(call->params, "outcomes", &r->outcomes);
 	json_get_int(call->params, "minAgeSeconds", &r->min_age);
 	json_get_string(call->params, "id", &r->only);
 	r->result = jnew();
@@ -148,14 +191,21 @@ const struct method method_reconcile = {
 	.name = "reconcile",
 	.start = start_reconcile,
 	.help = "Finds by label what crashes left behind, on any controller's account: mends what runs incomplete, removes parts "
-		"without a sandbox.",
+		"without a sandbox, and settles commands whose outcome was unknown.",
 	.result = "{\"type\":\"object\",\"required\":[\"sandboxes\",\"failed\"],\"properties\":{\"failed\":{\"type\":\"integer\"},"
 		"\"sandboxes\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"name\",\"state\",\"action\"],"
 		"\"properties\":{\"name\":{\"type\":\"string\"},\"state\":{\"type\":\"string\"},"
 		"\"action\":{\"enum\":[\"none\",\"repair\",\"remove\",\"wait\"]},\"done\":{\"type\":\"boolean\"},"
-		"\"error\":{\"type\":\"string\"},\"parts\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}}}}}}}",
+		"\"error\":{\"type\":\"string\"},\"parts\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}},"
+		"\"commands\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"execId\",\"state\"],\"properties\":{"
+		"\"execId\":{\"type\":\"string\"},\"tag\":{\"type\":\"string\"},"
+		"\"state\":{\"enum\":[\"exited\",\"signaled\",\"timeout\",\"killed\",\"failed\",\"running\",\"lost\"]},"
+		"\"exitCode\":{\"type\":[\"integer\",\"null\"]},\"signal\":{\"type\":[\"string\",\"null\"]},"
+		"\"oomKilled\":{\"type\":\"boolean\"},\"endedAt\":{\"type\":\"integer\"}}}}}}}}}",
 	.params = {
-		{ "id", PARAM_NAME, 0, "only this one" },
+		{ "id", PARAM_NAME, 0, "only this one; tells also what became of its commands whose answer was lost" },
+		{ "outcomes", PARAM_BOOLEAN, 0, "with id: a sandbox that does not run is started to ask it for them" },
+		{ "commands", PARAM_STRINGS, 0, "with id: execId of commands that must be in the answer; lost when nothing is known" },
 		{ "dryRun", PARAM_BOOLEAN, 0, "say what would be done" },
 		{ "minAgeSeconds", PARAM_INTEGER, 0, "what is younger may be in the making; 600 without it" },
 	},

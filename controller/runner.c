@@ -378,6 +378,8 @@ static void on_exit_frame(struct exec_op *op, const struct frame *f)
 	char text[RUNNER_TEXT_MAX];
 	struct exec_outcome outcome;
 
+	/* Unsettled it is written down in the sandbox, which is no harm when the stream has no room for this now. */
+	(void)put_plain(op->runner, FRAME_SETTLED, op->channel);
 	runner_get_exit(f, text, &outcome);
 	end_exec(op, &outcome);
 }

@@ -14,6 +14,7 @@
 struct channel_set;
 struct runner;
 
+#define RUNNER_OUTCOMES "/workspace/.capybara-outcomes"
 #define RUNNER_PATH "/usr/libexec/sandbox-runner"
 /* On an image that holds it: the version of the protocol that it speaks. */
 #define RUNNER_LABEL "dev.capybara.sandbox.runner"

@@ -80,7 +80,9 @@ static void want_stream(void *arg)
 	jset_bool(o, "AttachStderr", true);
 	jset_bool(o, "Tty", false);
 	jset_cstr(o, "User", SANDBOX_USER);
-	jadd_cstr(jarr(o, "Cmd"), RUNNER_PATH);
+	struct json_object *argv = jarr(o, "Cmd");
+	jadd_cstr(argv, RUNNER_PATH);
+	jadd_cstr(argv, RUNNER_OUTCOMES);
 	auto_free char *body = jtext(o);
 	auto_free char *path = mem_printf("/containers/%s/exec", l->container);
 	l->call = engine_call(l->engine, "POST", path, body, REQUEST_MS, on_created, l);

@@ -14,6 +14,7 @@ enum script {
 	SCRIPT_STAT,
 	SCRIPT_LIST,
 	SCRIPT_REMOVE,
+	SCRIPT_SETTLE,
 };
 
 const char *script_text(enum script s);

@@ -252,6 +252,7 @@ static int reconcile_params(struct json_object *o, const struct arguments *a, st
 	if (a->nwords == 1)
 		jset_cstr(o, "id", a->words[0]);
 	put_switch(o, "dryRun", a, "dry-run");
+	put_switch(o, "outcomes", a, "outcomes");
 	return put_number(o, "minAgeSeconds", a, "min-age", err);
 }
 
@@ -336,6 +337,17 @@ static void print_stat(struct json_object *r)
 		printf("nothing there\n");
 }
 
+static void print_commands(struct json_object *list)
+{
+	for (size_t i = 0; list != NULL && i < json_object_array_length(list); i++) {
+		struct json_object *c = json_object_array_get_idx(list, i);
+		struct json_object *code = json_object_object_get(c, "exitCode");
+
+		printf("    %-40s %-9s %s\n", text_of(c, "execId"), text_of(c, "state"),
+			code != NULL ? json_object_get_string(code) : text_of(c, "signal"));
+	}
+}
+
 static void print_reconcile(struct json_object *r)
 {
 	struct json_object *list = json_object_object_get(r, "sandboxes");
@@ -344,6 +356,7 @@ static void print_reconcile(struct json_object *r)
 		struct json_object *s = json_object_array_get_idx(list, i);
 		printf("%-32s %-10s %-7s %s\n", text_of(s, "name"), text_of(s, "state"), text_of(s, "action"),
 			json_object_object_get(s, "error") != NULL ? text_of(s, "error") : "");
+		print_commands(json_object_object_get(s, "commands"));
 	}
 }
 
@@ -460,6 +473,7 @@ const struct verb verbs[] = {
 		print_reconcile,
 		{
 			{ "dry-run", 0, OPTION_SWITCH, NULL, "only say what would be done" },
+			{ "outcomes", 0, OPTION_SWITCH, NULL, "with NAME: start it to learn how commands ended" },
 			{ "min-age", 0, OPTION_TEXT, "SECONDS", "what is younger may be in the making; 600" },
 			COMMON_OPTIONS,
 		} },

@@ -1,5 +1,7 @@
 # Runs one command: bash -c THIS capybara-exec NONCE ID TAG LIMIT CWD STDIN NENV [NAME=VALUE...] ARG...
 #
+# What one exec request cannot hold comes over the line: NENV is then -, and its first words are "C SIZE NENV COUNT" and
+# SIZE bytes: COUNT words, each with its NUL, and a last one that is a dot.
 # stdin is the controller's line: "D N" and N bytes of the command's input, "E" its end, "K" kill, "A" all received. Its
 # end means that the controller is gone; the command then runs on until LIMIT.
 # stderr begins with NONCE; stdout and stderr each end with a mark that starts with NONCE and, on stderr, says how the
@@ -11,6 +13,7 @@ control=/tmp/.capybara-exec-$tag-$id
 sid=
 wanted() { [ "$1" = "$tag/$id" ]; }
 wanted_session() { [ -n "$sid" ] && [ "$1" = "$sid" ] && mark=$tag/$id; }
+wanted_limit() { [ "$1" = "$own_limit" ] && mark=$tag/$id; }
 # How often the kernel killed for lack of memory here; - where it does not say.
 oom_count() {
 	local k v
@@ -23,6 +26,13 @@ oom_count() {
 	done
 }
 exec 3<&0 4>&1 5>&2 </dev/null >/dev/null 2>&1
+if [ "$nenv" = - ]; then
+	read -r _ size nenv count <&3
+	mapfile -d '' -t words < <(head -c "$size" <&3)
+	[ ${#words[@]} -eq $((count + 1)) ] && [ "${words[count]}" = . ] || exit 126
+	set -- "${words[@]:0:count}"
+	unset words
+fi
 # Pipes without names; each end is opened anew so that it can be closed alone.
 exec 9<> <(:); exec 10</dev/fd/9 11>/dev/fd/9 9>&-
 exec 9<> <(:); exec 12</dev/fd/9 13>/dev/fd/9 9>&-
@@ -35,6 +45,17 @@ cat <&10 >&4 3<&- 4>&- 5>&- 6>&- 7<&- 8>&- 10<&- 11>&- 12<&- 13>&- & relay_out=$
 cat <&12 >&5 3<&- 4>&- 5>&- 6>&- 7<&- 8>&- 10<&- 11>&- 12<&- 13>&- & relay_err=$!
 disown -a
 oom_count; before=$oom
+# What the controller has not taken is kept on the volume, as image/runner/outcome.h says.
+record() {
+	local file=/workspace/.capybara-outcomes state=exited number=$1 word=no
+	[ "$2" -gt 0 ] && state=signaled number=$2
+	[ -e "$control.k" ] && state=killed
+	[ "$3" = - ] && word=unknown
+	[ "$number" = 9 ] || [ "$number" = 137 ] && [ "$3" != - ] && [ "$3" -gt 0 ] && word=yes
+	{ [ -e "$file" ] || [ -L "$file" ]; } && { [ ! -f "$file" ] || [ -L "$file" ]; } && return
+	[ -n "$(find "$file" -size +64k)" ] && mv -f "$file" "$file.1"
+	printf '1 %s %s %s %s %s %(%s)T\n' "$id" "$tag" "$state" "$number" "$word" -1 >>"$file" && sync "$file"
+}
 end() {
 	printf '%s' "$nonce" >&11
 	printf '%sE %s %s %s %s %s\n' "$nonce" "$@" >&13
@@ -53,14 +74,15 @@ shift "$nenv"
 # SIGCHLD interrupts wait in this mode, while the job still knows whether a signal ended it.
 set -o posix
 trap 'jobs -l >&6' CHLD
-setsid timeout -s KILL "$limit" env CAPYBARA_EXEC="$tag/$id" "${env[@]}" "$@" \
+own_limit=$((819199 - (RANDOM * 32768 + RANDOM) % 400000))
+{ ulimit -q $own_limit 2>/dev/null; exec setsid timeout -s KILL "$limit" env CAPYBARA_EXEC="$tag/$id" "${env[@]}" "$@"; } \
 	<&7 >&11 2>&13 3<&- 4>&- 5>&- 6>&- 7<&- 8>&- 10<&- 11>&- 12<&- 13>&- & sid=$!
 exec 7<&-
-printf '%s %s/%s\n' "$sid" "$tag" "$id" >"$control"
+printf '%s %s/%s %s\n' "$sid" "$tag" "$id" "$own_limit" >"$control"
 # The controller's line.
 (
 	trap - CHLD
-	exec 6>&- 11>&- 13>&-
+	exec 11>&- 13>&-
 	while IFS= read -r line <&3; do
 		case $line in
 		'D '*) head -c "${line#D }" <&3 | { cat >&8; cat; } >/dev/null 2>&1 3<&- 4>&- 5>&- 10<&- 12<&- ;;
@@ -70,9 +92,10 @@ printf '%s %s/%s\n' "$sid" "$tag" "$id" >"$control"
 			kill_set
 			printf '%s %s\n' "$killed" "$survivors" >"$control.k"
 			;;
-		A) exit 0 ;;
+		A) echo acked >&6; exit 0 ;;
 		esac
 	done
+	echo gone >&6
 	# Nobody reads any more: what the command still writes must not block it.
 	kill "$relay_out" "$relay_err"
 	cat <&10 >/dev/null 3<&- 4>&- 5>&- 8>&- 10<&- 12<&- &
@@ -80,10 +103,11 @@ printf '%s %s/%s\n' "$sid" "$tag" "$id" >"$control"
 	exec 8>&-
 ) & line_pid=$!
 exec 3<&- 8>&-
-state= rc=
+state= rc= heard=
 while [ -z "$state" ]; do
 	wait "$sid"; rc=$?
-	while read -t 0 <&6 && read -r _ p s _ <&6; do
+	while read -t 0 <&6 && read -r w p s _ <&6; do
+		[ "$w" = gone ] && heard=gone
 		[ "$p" = "$sid" ] || continue
 		case $s in Running | Stopped*) ;; *) state=$s ;; esac
 	done
@@ -112,6 +136,10 @@ for ((i = 0; i < 250; i++)); do
 done
 [ -s "$control.k" ] && read -r killed survivors <"$control.k"
 end "$rc" "$signal" "$oom" "$killed" "$survivors"
+while [ -z "$heard" ] && read -r -t 2 w _ <&6; do
+	case $w in acked | gone) heard=$w ;; esac
+done
+[ "$heard" = acked ] || record "$rc" "$signal" "$oom"
 wait "$line_pid"
 # A relay that has not ended by itself serves a background child: let that one write on, to nowhere.
 if kill "$relay_out"; then

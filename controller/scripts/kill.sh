@@ -11,11 +11,24 @@ meant() {
 	done
 	return 1
 }
-declare -A sessions
+declare -A sessions limits
 for f in /tmp/.capybara-exec-*; do
-	[ -f "$f" ] && read -r sid mark 2>/dev/null <"$f" && [ -n "$mark" ] && meant "$mark" && sessions[$sid]=$mark
+	# Another user's word is not taken: it could name the session of what keeps the sandbox alive.
+	[ -f "$f" ] && [ -O "$f" ] && read -r sid mark limit 2>/dev/null <"$f" && [ -n "$mark" ] && meant "$mark" || continue
+	sessions[$sid]=$mark
+	[ -n "$limit" ] && limits[$limit]=$mark
 done
 wanted() { meant "$1"; }
 wanted_session() { mark=${sessions[$1]}; [ -n "$mark" ]; }
+# All of them: a limit as commands get it, and not the one that the sandbox itself was started with.
+while read -r _ name _ own _; do
+	[ "$name" = msgqueue ] && break
+done 2>/dev/null </proc/1/limits
+wanted_limit() {
+	case $1 in "" | *[!0-9]*) return 1 ;; esac
+	mark=${limits[$1]}
+	[ -z "$mark" ] && [ ${#tags[@]} -eq 0 ] && [ "$1" != "$own" ] && [ "$1" -ge 419200 ] && [ "$1" -lt 819200 ] && mark=_/$1
+	[ -n "$mark" ]
+}
 kill_set
 printf '%sE 0 %s %s %s\n' "$nonce" "$killed" "$survivors" "$commands" >&2

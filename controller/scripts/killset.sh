@@ -1,6 +1,7 @@
 # Kills the processes of commands, with builtins only: at the pids limit no process could be started for it.
-# A process belongs to a command when its environment has the command's mark or its session is the command's.
-# wanted MARK and wanted_session SID say whether one is meant; the latter sets mark. Set: killed, survivors (processes)
+# A process belongs to a command when its environment has the command's mark, or when its session or its RLIMIT_MSGQUEUE
+# is the command's: the limit stays with what has shed environment, session and parent.
+# wanted MARK, wanted_session SID and wanted_limit N say whether one is meant; the latter two set mark. Set: killed, survivors (processes)
 # and commands, how many marks they had.
 killed=0 survivors=0 commands=0
 scan() {
@@ -20,9 +21,39 @@ scan() {
 			for line in "${e[@]}"; do
 				case $line in CAPYBARA_EXEC=*) wanted "${line#*=}" && mark=${line#*=} && break ;; esac
 			done
+			[ -n "$mark" ] || by_limit "$d"
 		fi
-		[ -n "$mark" ] && found="$found $p" marks="$marks $mark"
+		[ -n "$mark" ] && own "$d" || continue
+		found="$found $p" marks="$marks $mark"
 	done
+}
+by_limit() {
+	local e line
+	{ mapfile -t e <"$1/limits"; } 2>/dev/null
+	for line in "${e[@]}"; do
+		case $line in
+		'Max msgqueue size '*)
+			set -- $line
+			wanted_limit "$4"
+			return
+			;;
+		esac
+	done
+}
+# Session and limit can be read of anybody's process; only those of this user can be killed.
+own() {
+	local e line
+	{ mapfile -t e <"$1/status"; } 2>/dev/null
+	for line in "${e[@]}"; do
+		case $line in
+		Uid:*)
+			set -- $line
+			[ "$3" = $EUID ]
+			return
+			;;
+		esac
+	done
+	return 1
 }
 # Until two scans in a row find nothing: what forks faster than one scan is caught by the next.
 kill_set() {

@@ -33,12 +33,18 @@ while IFS= read -r line; do
 done
 [ -n "$whole" ] || fail 'Connection reset by peer'
 exec 9>&-
+error=$(sync -- "$new" 2>&1) || fail "$error"
 if [ "$append" = 1 ]; then
-	error=$( { cat -- "$new" >>"$path"; } 2>&1) || fail "$error"
+	size=$(find "$path" -maxdepth 0 -printf %s 2>/dev/null)
+	if ! error=$( { cat -- "$new" >>"$path" && sync -- "$path"; } 2>&1); then
+		truncate -s "${size:-0}" -- "$path" 2>/dev/null
+		fail "$error"
+	fi
 elif [ "$exclusive" = 1 ]; then
 	error=$(ln -T -- "$new" "$path" 2>&1) || fail "$error"
 else
 	error=$(mv -fT -- "$new" "$path" 2>&1) || fail "$error"
 fi
+sync -- "${dir:-/}" 2>/dev/null
 info "$path"
 done_ok

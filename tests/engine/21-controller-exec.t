@@ -6,6 +6,7 @@ Arguments choose some: 21-controller-exec.t runc/engine runsc/runner
 
 import base64
 import os
+import re
 import sys
 import time
 
@@ -99,7 +100,19 @@ class Suite:
         r = self.x("echo $A; pwd; echo $PATH", env={"A": "x y=z\n", "B_": ""}, cwd="/tmp")
         self.yes("C.12", "environment and directory of one command", r["stdout"].startswith("x y=z\n/tmp\n/") or
                  r["stdout"].startswith("x y=z /tmp") or "x y=z" in r["stdout"] and "/tmp" in r["stdout"], r)
+        line = "a='" + "é" * 60000 + "'; echo ${#a}"
+        self.is_("C.12", "a line of 120 kB", self.x(line)["stdout"], "60000\n")
+        r = self.c.call("exec", id=N, argv=["sh", "-c", "echo $# ${#A_0} ${#A_39}", "x", *["\n\x01" * 5000] * 40],
+                        env={f"A_{i}": "v" * 5000 for i in range(40)})
+        self.is_("C.12", "600 kB of arguments and environment", r["stdout"], "40 5000 5000\n")
+        self.is_("C.12", "stdin behind such a line", self.x(line + "; cat", stdin="in")["stdout"], "60000\nin")
+        self.is_("C.12", "an argument longer than Linux takes", kind_of(lambda: self.x(": " + "a" * 131072)), "limit")
+        self.is_("C.12", "more than 1 MiB of them", kind_of(lambda: self.c.call(
+            "exec", id=N, argv=["true", *["a" * 100000] * 11])), "limit")
         self.is_("C.12", "are not the next one's", self.x("echo ${A-none} $PWD")["stdout"], "none /workspace\n")
+
+    def sleepers(self, number):
+        return sum(re.fullmatch(f"(/bin/)?sleep {number} ?", line) is not None for line in processes(N).splitlines())
 
     def gone(self, mark):
         return wait_for(lambda: mark not in processes(N), 10)
@@ -129,6 +142,21 @@ class Suite:
         self.is_("A.lifecycle.5", "killAll", self.c.call("killAll", id=N)["killed"], 2)
         for t in ("a-b", "c"):
             self.is_("A.lifecycle.5", f"ended {t}", self.c.wait(tags[t])["signal"], "SIGKILL")
+        root = self.c.start("exec", id=N, user="root", tag="r", command="trap '' TERM; setsid sleep 611 & (setsid setsid -f sleep 612); "
+                            "env -i /usr/bin/setsid -f /bin/sleep 613; sleep 614")
+        self.yes("A.lifecycle.5", "a tree of root's runs", wait_for(lambda: self.sleepers("61.") == 4, 20), processes(N))
+        self.is_("A.lifecycle.6", "killTagged reaches root's", self.c.call("killTagged", id=N, tags=["r"])["killed"], 1)
+        self.is_("A.lifecycle.6", "and its command says so", self.c.wait(root)["signal"], "SIGKILL")
+        self.yes("A.lifecycle.6", "the whole tree, with what has shed session, parent and environment",
+                 self.gone("sleep 61") or self.runtime == "runsc", processes(N))
+        self.x("env -i /usr/bin/setsid -f /usr/bin/setsid -f /bin/sleep 621")
+        self.c.call("killAll", id=N)
+        self.yes("A.lifecycle.5", "killAll reaches what has shed everything", self.gone("sleep 621") or
+                 self.where == "runsc/engine", processes(N))
+        self.x("echo '1 x/y 819000' >/tmp/.capybara-exec-x-y")
+        self.c.call("killAll", id=N)
+        self.is_("A.isolation.1", "a forged control file does not have the sandbox's own processes killed",
+                 inspect(N)["State"]["Status"], "running")
         self.is_("A.lifecycle.5", "killAll of nothing", self.c.call("killAll", id=N)["killed"], 0)
         self.c.notes.clear()
 

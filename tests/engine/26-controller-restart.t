@@ -23,6 +23,7 @@ def test_restart():
         c.wait_note(lambda m: m["params"].get("requestId") == i)
         engine("kill")
         answer = c.answer(i)
+        lost = answer.get("error", {}).get("data", {}).get("execId")
         equal("B.8", "a command whose engine is killed: unknown", answer.get("error", {}).get("data", {}).get("kind"),
               "unknownOutcome")
         equal("A.lifecycle.4", "no engine: unavailable, not gone",
@@ -30,6 +31,9 @@ def test_restart():
         engine("start")
         wait_for(lambda: kind_of(lambda: c.call("list")) is None, 60)
         equal("B.8", "reconcile tells what is left", [s["state"] for s in c.call("reconcile", id=N)["sandboxes"]], ["suspended"])
+        told = c.call("reconcile", id=N, outcomes=True, commands=[lost])["sandboxes"][0].get("commands")
+        equal("B.8", "and settles the command: it ended with the engine, by nobody knows what",
+              [(t["execId"], t["state"], t["exitCode"]) for t in told], [(lost, "lost", None)])
         r = c.call("exec", id=N, command="cat /workspace/f; ls /workspace/late")
         equal("A.lifecycle.4", "after the restart it is started again, with its files", (r["stdout"], r["exitCode"]), ("keep\n", 2))
         equal("A.lifecycle.4", "and its proxy", inspect(N + "-egress")["State"]["Status"], "running")

@@ -22,6 +22,7 @@ class Faulty:
         self.hits = 0
         self.pending = []  # threads of late requests
         self.seen = []
+        self.tunnels = []
         if os.path.exists(path):
             os.unlink(path)
         self.server = socket.socket(socket.AF_UNIX)
@@ -39,6 +40,15 @@ class Faulty:
     def arm(self, method, pattern, fault, seconds=4.0):
         self.hits = 0
         self.rule = (method, re.compile(pattern), fault, seconds)
+
+    def cut(self):
+        """Ends every upgraded stream, as an engine that dies does."""
+        tunnels, self.tunnels = self.tunnels, []
+        for s in tunnels:
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
 
     def disarm(self):
         """Stops doing harm, and waits for what is still on its way."""
@@ -150,6 +160,7 @@ class Faulty:
         conn.sendall(head)
         status = head.split(b" ", 2)[1]
         if status == b"101":
+            self.tunnels += [conn, up]
             other = threading.Thread(target=self._copy, args=(conn, up), daemon=True)
             other.start()
             self._copy(up, conn)

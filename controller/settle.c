@@ -1,0 +1,183 @@
+/* Has a sandbox's outcome records read, and writes them for the client. */
+#include "controller/settle.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "controller/clock.h"
+#include "controller/ensure.h"
+#include "controller/outcome.h"
+#include "controller/script.h"
+#include "libgate/buf.h"
+
+#define ANSWER_MAX ((size_t)256 * 1024)
+#define ASK_MS 30000
+#define TOLD_MAX 512 /* the newest */
+
+struct settle {
+	struct sandbox *sandbox;
+	const struct json_node *ids;
+	settle_cb cb;
+	void *arg;
+	struct exec_backend *backend;
+	struct exec_op *op;
+	struct buf answer;
+	char id[48];
+	bool recovered;
+};
+
+static void over(struct settle *s, struct json_object *commands, const struct err *err)
+{
+	settle_cb cb = s->cb;
+	void *arg = s->arg;
+
+	buf_release(&s->answer);
+	sandbox_put(s->sandbox);
+	free(s);
+	cb(commands, err, arg);
+}
+
+static struct json_object *command_json(const struct outcome *o)
+{
+	struct json_object *r = jnew();
+	bool signaled = o->state == OUTCOME_SIGNALED || o->state == OUTCOME_TIMEOUT || o->state == OUTCOME_KILLED;
+	bool signal = signaled && o->number > 0 && o->number < NSIG && sigabbrev_np(o->number) != NULL;
+
+	jset_str(r, "execId", o->id);
+	if (o->tag.p != NULL)
+		jset_str(r, "tag", o->tag);
+	jset_cstr(r, "state", outcome_state_word(o->state));
+	if (o->state == OUTCOME_EXITED)
+		jset_int(r, "exitCode", o->number);
+	else
+		jset_cstr(r, "exitCode", NULL);
+	auto_free char *name = signal ? mem_printf("SIG%s", sigabbrev_np(o->number)) : NULL;
+	jset_cstr(r, "signal", name);
+	jset_bool(r, "oomKilled", o->oom);
+	if (o->time_s > 0)
+		jset_int(r, "endedAt", o->time_s);
+	return r;
+}
+
+/* What the sandbox said of one command: the last word counts. */
+static bool find(struct slice answer, struct slice id, struct outcome *out)
+{
+	bool found = false;
+
+	while (answer.len > 0) {
+		const char *end = memchr(answer.p, '\n', answer.len);
+		struct slice line = slice_make(answer.p, end != NULL ? (size_t)(end - answer.p) : answer.len);
+		struct outcome o;
+
+		answer = slice_skip(answer, end != NULL ? line.len + 1 : line.len);
+		/* A background child of a command that ended may run still: its record says more. */
+		if (!outcome_parse(line, &o) || !slice_eq(o.id, id) || (found && o.state == OUTCOME_RUNNING))
+			continue;
+		*out = o;
+		found = true;
+	}
+	return found;
+}
+
+static void tell(struct settle *s)
+{
+	struct json_object *commands = json_object_new_array();
+	struct slice answer = buf_slice(&s->answer), rest = answer;
+	struct outcome o, last;
+	unsigned n = 0;
+
+	if (commands == NULL)
+		abort();
+	if (s->ids != NULL) {
+		for (const struct json_node *id = s->ids->child; id != NULL && n < TOLD_MAX; id = id->next, n++) {
+			if (!find(answer, id->text, &o))
+				o = (struct outcome){ .state = OUTCOME_LOST, .id = id->text };
+			jadd(commands, command_json(&o));
+		}
+		rest = slice_make(answer.p, 0);
+	}
+	while (rest.len > 0 && n < TOLD_MAX) {
+		const char *end = memchr(rest.p, '\n', rest.len);
+		struct slice line = slice_make(rest.p, end != NULL ? (size_t)(end - rest.p) : rest.len);
+
+		rest = slice_skip(rest, end != NULL ? line.len + 1 : line.len);
+		if (!outcome_parse(line, &o) || slice_is(o.id, s->id) ||
+			(o.state == OUTCOME_RUNNING && find(answer, o.id, &last) && last.state != OUTCOME_RUNNING))
+			continue;
+		jadd(commands, command_json(&o));
+		n++;
+	}
+	over(s, commands, NULL);
+}
+
+static void on_output(enum exec_stream stream, struct slice data, void *arg)
+{
+	struct settle *s = arg;
+
+	if (stream == EXEC_STDOUT && buf_put_slice(&s->answer, data) != 0)
+		buf_clear(&s->answer);
+	if (s->op != NULL)
+		s->backend->ops->consumed(s->op, data.len);
+}
+
+static void on_running(const struct err *err, void *arg);
+
+static void on_done(const struct exec_outcome *o, void *arg)
+{
+	struct settle *s = arg;
+	struct err err = ERR_INIT;
+
+	s->op = NULL;
+	if (o->end == EXEC_START_FAILED && o->code == EBUSY && !s->recovered) {
+		s->recovered = true;
+		ensure_running(s->sandbox, on_running, s);
+		return;
+	}
+	if (o->end == EXEC_EXITED && o->exit_code == 0) {
+		tell(s);
+		return;
+	}
+	err_set(&err, o->end == EXEC_START_FAILED ? o->code : EAGAIN,
+		"the sandbox does not tell what became of its commands: %s",
+		o->text != NULL && o->text[0] != '\0' ? o->text : "the script that asks it failed");
+	over(s, NULL, &err);
+}
+
+static void on_running(const struct err *err, void *arg)
+{
+	static const struct exec_events events = { NULL, on_output, NULL, on_done };
+	struct settle *s = arg;
+	struct err fault = ERR_INIT;
+	struct exec_request rq = {
+		.line = slice_str(script_text(SCRIPT_SETTLE)),
+		.cwd = SLICE_LIT("/"),
+		.id = slice_str(s->id),
+		.timeout_ms = ASK_MS,
+		.max_output = ANSWER_MAX,
+	};
+
+	if (err != NULL) {
+		over(s, NULL, err);
+		return;
+	}
+	s->backend = sandbox_backend(s->sandbox, false);
+	s->op = s->backend->ops->start(s->backend, &rq, &events, s, &fault);
+	if (s->op == NULL)
+		over(s, NULL, &fault);
+}
+
+void settle_commands(struct controller *c, struct slice name, const struct json_node *ids, settle_cb cb, void *arg)
+{
+	struct settle *s = mem_zalloc(sizeof(*s));
+
+	s->sandbox = sandbox_get(c, name);
+	s->ids = ids;
+	s->cb = cb;
+	s->arg = arg;
+	snprintf(s->id, sizeof(s->id), "settle-%llx-%x", (unsigned long long)clock_us(), (unsigned)getpid());
+	buf_init(&s->answer, ANSWER_MAX);
+	ensure_known(s->sandbox, on_running, s);
+}
