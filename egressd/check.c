@@ -228,8 +228,7 @@ static int start(struct checker *c, const char *file, struct err *err)
 	guard_init(&c->guard, &c->conf->refuse);
 	guard_read_gateways(&c->guard);
 	n = resolver_servers(c->resolver, servers, ARRAY_SIZE(servers));
-	for (unsigned i = 0; i < n; i++)
-		guard_know(&c->guard, &servers[i]);
+	guard_know_resolvers(&c->guard, servers, n);
 	return 0;
 }
 

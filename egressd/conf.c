@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "egressd/pace.h"
 #include "libgate/log.h"
 
 #define SECOND INT64_C(1000)
@@ -411,8 +412,12 @@ const struct conf_key egress_conf_keys[] = {
 	NUMBER("limits.lookups", "LIMITS_LOOKUPS", limits.lookups, 1, 10000, "512", "names being resolved at once"),
 	NUMBER("limits.lookupsPerRule", "LIMITS_LOOKUPS_PER_RULE", limits.lookups_per_rule, 1, 10000, "128",
 		"of these, names that one allowlist entry lets in"),
+	NUMBER("limits.wildcardLookups", "LIMITS_WILDCARD_LOOKUPS", limits.wildcard_lookups, 0, PACE_MOST, "120",
+		"names a minute that one wildcard entry may have resolved; 0: no limit"),
 	NUMBER("limits.cachedNames", "LIMITS_CACHED_NAMES", limits.cached_names, 0, 10000, "256",
 		"names kept by their TTL"),
+	{ "limits.bufferBytes", CONF_SIZE, AT(limits.buffer_bytes), 64 * 1024, INT64_MAX, "8MiB", "LIMITS_BUFFER_BYTES",
+		NULL, NULL, "memory for heads and bodies in passing, of all connections together" },
 	BYTES("limits.connectionBytes", "LIMITS_CONNECTION_BYTES", limits.connection_bytes, "0",
 		"bytes of one tunnel or exchange, both ways; 0: no limit"),
 	BYTES("limits.totalBytes", "LIMITS_TOTAL_BYTES", limits.total_bytes, "0",

@@ -59,7 +59,9 @@ struct egress_limits {
 	int64_t per_host;
 	int64_t lookups;
 	int64_t lookups_per_rule;
+	int64_t wildcard_lookups; /* a minute; 0: no limit */
 	int64_t cached_names;
+	int64_t buffer_bytes;
 	int64_t connection_bytes; /* 0: none, here and below */
 	int64_t total_bytes;
 };

@@ -124,9 +124,20 @@ static void note_failure(struct connector *c, int error)
 
 static void on_writable(evutil_socket_t fd, short what, void *arg);
 
+static void make_room(struct connector *c)
+{
+	for (unsigned i = 0; c->pending >= CONNECT_BESIDE_MAX && i < c->started; i++) {
+		if (c->attempts[i].fd >= 0)
+			note_failure(c, ETIMEDOUT);
+		drop_attempt(&c->attempts[i]);
+	}
+}
+
 /* Starts the next address that can be started; false when none is left. */
 static bool start_next(struct connector *c)
 {
+	if (c->started < c->n)
+		make_room(c);
 	while (c->started < c->n) {
 		struct attempt *a = &c->attempts[c->started++];
 		struct sockaddr_storage ss;

@@ -18,6 +18,8 @@ struct event_base;
 struct connector;
 
 #define CONNECT_ADDRS_MAX 16 /* of a longer list the rest is not tried */
+#define CONNECT_BESIDE_MAX \
+	4 /* attempts at once; for one more the oldest is given up, so that descriptors have a bound */
 
 /* fd >= 0 with REASON_OK and the address that stands; -1 with the reason otherwise. Never called by connect_start(). */
 typedef void (*connect_cb)(int fd, enum reason reason, const struct addr *addr, void *arg);

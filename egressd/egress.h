@@ -11,6 +11,9 @@
 #include "egressd/conf.h"
 #include "egressd/guard.h"
 #include "egressd/metrics.h"
+#include "egressd/pace.h"
+#include "egressd/room.h"
+#include "egressd/stream.h"
 #include "egressd/tally.h"
 #include "libgate/audit.h"
 
@@ -24,17 +27,21 @@ TAILQ_HEAD(relayed_list, relayed);
 struct egress {
 	struct event_base *base;
 	struct egress_conf *conf; /* replaced as a whole by a reload */
+	struct pace *paces; /* one for each entry of conf->allow: names that it had the resolver asked for */
 	struct guard guard;
 	struct resolver *resolver;
 	struct audit *audit;
 	struct metrics metrics;
 	struct tally tally; /* connections by host */
+	struct stream_pool
+		pool; /* what heads and bodies in passing may take; tunnels have a bound of their own in the relay */
 	struct session_list sessions;
 	struct session_list dead; /* closed, freed in the next turn of the loop */
 	struct relayed_list relayed; /* connections of pinned targets */
 	struct event reaper;
 	struct event flush; /* writes the audit lines of this turn */
 	unsigned nclients; /* sessions and relayed connections */
+	struct room room;
 	unsigned max_clients;
 	unsigned nrefused; /* over the limit, being told so */
 	uint64_t bytes; /* of all connections that ended, and of exchanges that run */

@@ -20,7 +20,6 @@
 
 #define ORIGIN_IN_MAX (64 * 1024)
 #define ORIGIN_OUT_MAX (1024 * 1024)
-#define HIGH_WATER (64 * 1024) /* of either out buffer: then the other side waits */
 #define REQUEST_HEAD_MAX (HTTP_MAX_HEAD + 4096)
 #define INTERIM_MAX 16 /* 1xx answers to one request */
 
@@ -41,7 +40,8 @@ struct exchange {
 	bool request_done;
 	bool chunked_up;
 	struct http_body up;
-	struct buf request; /* its head, kept until the answer begins */
+	struct buf request; /* its head, kept while it may have to be sent again */
+	size_t charged; /* of the pool, for it */
 	uint64_t bytes_up;
 
 	/* the answer */
@@ -65,13 +65,21 @@ void exchange_bytes(const struct session *s, uint64_t *up, uint64_t *down)
 	*down = s->exchange != NULL ? s->exchange->bytes_down : 0;
 }
 
+static void forget_request(struct session *s)
+{
+	struct exchange *x = s->exchange;
+
+	buf_release(&x->request);
+	stream_pool_charge(&s->egress->pool, &x->charged, 0);
+}
+
 void exchange_drop_origin(struct session *s)
 {
 	if (s->exchange == NULL)
 		return;
 	stream_close(&s->exchange->origin);
 	s->exchange->running = false;
-	buf_release(&s->exchange->request);
+	forget_request(s);
 }
 
 void exchange_release(struct session *s)
@@ -94,7 +102,7 @@ int exchange_prepare(struct session *s)
 		stream_none(&x->origin);
 		s->exchange = x;
 	}
-	buf_release(&x->request);
+	forget_request(s);
 	buf_init(&x->request, REQUEST_HEAD_MAX);
 	x->method = h->method;
 	x->minor = h->minor;
@@ -105,7 +113,10 @@ int exchange_prepare(struct session *s)
 	x->chunked_up = h->framing == HTTP_BODY_CHUNKED;
 	x->request_done = h->framing == HTTP_BODY_NONE;
 	http_body_init(&x->up, h->framing, h->content_length, UINT64_MAX);
-	return forward_request(&x->request, h, p, &s->dest, x->upgrade);
+	if (forward_request(&x->request, h, p, &s->dest, x->upgrade) != 0)
+		return -1;
+	stream_pool_charge(&s->egress->pool, &x->charged, x->request.cap);
+	return 0;
 }
 
 bool exchange_can_reuse(const struct session *s)
@@ -143,7 +154,7 @@ static void finish(struct session *s)
 
 	session_log_close(s, "closed", x->bytes_up, x->bytes_down);
 	x->running = false;
-	buf_release(&x->request);
+	forget_request(s);
 	if (!keep_origin)
 		stream_close(&x->origin);
 	else
@@ -179,7 +190,7 @@ static bool pump_up(struct session *s)
 	struct exchange *x = s->exchange;
 	struct buf *in = &s->client.in, *out = &x->origin.out;
 
-	while (!x->request_done && buf_len(out) < HIGH_WATER) {
+	while (!x->request_done && !stream_full(&x->origin)) {
 		struct slice data = SLICE_LIT("");
 		size_t used = 0;
 		enum http_result r = http_body_read(&x->up, buf_head(in), buf_len(in), &used, &data);
@@ -241,6 +252,8 @@ static bool read_head(struct session *s)
 	switch (http_head_read(h, buf_head(in), buf_len(in))) {
 	case HTTP_MORE:
 	case HTTP_DATA:
+		if (stream_starved(&x->origin))
+			fail(s, REASON_BUFFERS);
 		return false;
 	case HTTP_BAD:
 		fail(s, REASON_ORIGIN_MALFORMED);
@@ -294,7 +307,7 @@ static bool read_head(struct session *s)
 	x->head_sent = true;
 	x->can_retry = false;
 	buf_consume(in, h->length);
-	buf_release(&x->request);
+	forget_request(s);
 	x->response_done = x->framing == HTTP_BODY_NONE;
 	return true;
 }
@@ -303,17 +316,10 @@ static bool read_head(struct session *s)
 static void switch_protocols(struct session *s)
 {
 	struct exchange *x = s->exchange;
-	struct buf early;
-	int origin;
 
 	if (buf_len(&s->client.out) > 0) /* drained comes back */
 		return;
-	early = x->origin.in;
-	x->origin.in = (struct buf){ .max = 0 };
-	origin = stream_detach(&x->origin);
-	buf_release(&x->origin.out);
-	tunnel_relay(s, origin, buf_slice(&early));
-	buf_release(&early);
+	tunnel_relay(s, stream_detach(&x->origin), buf_slice(&x->origin.in));
 	if (s->state != SESSION_CLOSED)
 		exchange_release(s);
 }
@@ -324,7 +330,7 @@ static bool pump_body(struct session *s)
 	struct exchange *x = s->exchange;
 	struct buf *in = &x->origin.in, *out = &s->client.out;
 
-	while (!x->response_done && buf_len(out) < HIGH_WATER) {
+	while (!x->response_done && !stream_full(&s->client)) {
 		struct slice data = SLICE_LIT("");
 		size_t used = 0;
 		enum http_result r = HTTP_DATA;
@@ -380,7 +386,7 @@ static void retry(struct session *s)
 	log_debug("%s %s: the kept connection to %s was closed: once more on a new one", s->peer, s->id, x->host.name);
 	stream_close(&x->origin);
 	x->running = false;
-	session_reconnect(s);
+	ladder_reconnect(s);
 }
 
 /* Origin to client, as far as both allow; then whatever its end asks for. */
@@ -423,7 +429,7 @@ static void pump_down(struct session *s)
 		finish(s);
 		return;
 	}
-	if (buf_len(&s->client.out) < HIGH_WATER)
+	if (!stream_full(&s->client))
 		stream_more(&x->origin);
 }
 
@@ -467,8 +473,7 @@ static void on_origin_failed(struct stream *stream, int error)
 		return;
 	}
 	pump_down(s);
-	if (s->state == SESSION_EXCHANGE && s->exchange == x && x->running && x->origin.failed &&
-		buf_len(&s->client.out) < HIGH_WATER)
+	if (s->state == SESSION_EXCHANGE && s->exchange == x && x->running && x->origin.failed && !stream_full(&s->client))
 		fail(s, REASON_ORIGIN_CLOSED);
 }
 
@@ -485,7 +490,8 @@ void exchange_begin(struct session *s, int origin_fd)
 	if (origin_fd >= 0) {
 		stream_close(&x->origin);
 		(void)setsockopt(origin_fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-		stream_open(&x->origin, s->egress->base, origin_fd, ORIGIN_IN_MAX, ORIGIN_OUT_MAX, &origin_ops, s);
+		stream_open(&x->origin, s->egress->base, &s->egress->pool, origin_fd, ORIGIN_IN_MAX, ORIGIN_OUT_MAX,
+			&origin_ops, s);
 		x->host = s->dest.host;
 		x->port = s->dest.port;
 		x->address = s->address;
@@ -512,6 +518,8 @@ void exchange_begin(struct session *s, int origin_fd)
 		fail(s, REASON_INTERNAL);
 		return;
 	}
+	if (!x->reused || !x->can_retry)
+		forget_request(s);
 	(void)pump_up(s);
 }
 

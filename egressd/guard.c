@@ -16,10 +16,18 @@ void guard_init(struct guard *g, const struct cidr_list *refuse)
 	g->refuse = refuse;
 }
 
-void guard_know(struct guard *g, const struct addr *addr)
+void guard_know_gateway(struct guard *g, const struct addr *addr)
 {
-	if (g->nknown < GUARD_KNOWN_MAX)
-		g->known[g->nknown++] = *addr;
+	if (g->ngateways < GUARD_KNOWN_MAX)
+		g->known[g->ngateways++] = *addr;
+	g->nknown = g->ngateways;
+}
+
+void guard_know_resolvers(struct guard *g, const struct addr *addrs, unsigned n)
+{
+	g->nknown = g->ngateways;
+	for (unsigned i = 0; i < n && i < GUARD_KNOWN_MAX; i++)
+		g->known[g->nknown++] = addrs[i];
 }
 
 void guard_know_port(struct guard *g, uint16_t port)
@@ -52,7 +60,7 @@ static void read_gateways4(struct guard *g)
 		struct addr a = { 4, { 0 } };
 		memcpy(a.bytes, &word, 4);
 		if (word != 0)
-			guard_know(g, &a);
+			guard_know_gateway(g, &a);
 	}
 	if (f != NULL)
 		fclose(f);
@@ -76,7 +84,7 @@ static void read_gateways6(struct guard *g)
 			any = any || a.bytes[i] != 0;
 		}
 		if (any)
-			guard_know(g, &a);
+			guard_know_gateway(g, &a);
 	}
 	if (f != NULL)
 		fclose(f);
@@ -127,7 +135,7 @@ static bool is_known(const struct guard *g, const struct addr *addr)
 	return false;
 }
 
-static bool is_listed(const struct guard *g, const struct addr *addr)
+bool guard_lists(const struct guard *g, const struct addr *addr)
 {
 	for (unsigned i = 0; i < g->refuse->n; i++)
 		if (cidr_has(&g->refuse->cidr[i], addr))
@@ -143,7 +151,7 @@ static enum reason check_one(const struct guard *g, const struct addr *addr, uin
 	*verdict = addr_judge(addr);
 	if (verdict->refused)
 		return REASON_ADDRESS_REFUSED;
-	if (is_listed(g, addr))
+	if (guard_lists(g, addr))
 		return REASON_ADDRESS_LISTED;
 	return is_known(g, addr) || is_local(addr) ? REASON_ADDRESS_OWN : REASON_OK;
 }

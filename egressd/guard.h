@@ -14,12 +14,13 @@
 #include "egressd/reason.h"
 #include "libgate/addr.h"
 
-#define GUARD_KNOWN_MAX 32
+#define GUARD_KNOWN_MAX 32 /* of each kind */
 
 struct guard {
 	const struct cidr_list *refuse; /* of the configuration in force */
-	struct addr known[GUARD_KNOWN_MAX]; /* gateways and resolvers */
+	struct addr known[2 * GUARD_KNOWN_MAX]; /* gateways, then resolvers */
 	unsigned nknown;
+	unsigned ngateways;
 	uint16_t ports[CONF_LISTEN_MAX + CONF_TARGETS_MAX + 1]; /* that this process listens on */
 	unsigned nports;
 };
@@ -32,7 +33,9 @@ struct guard_fault {
 };
 
 void guard_init(struct guard *g, const struct cidr_list *refuse);
-void guard_know(struct guard *g, const struct addr *addr);
+/* In place of the resolvers that were known; n <= GUARD_KNOWN_MAX, more are not kept. */
+void guard_know_resolvers(struct guard *g, const struct addr *addrs, unsigned n);
+void guard_know_gateway(struct guard *g, const struct addr *addr); /* before the resolvers */
 void guard_know_port(struct guard *g, uint16_t port);
 void guard_read_gateways(struct guard *g); /* default routes of the network namespace; before files are out of reach */
 
@@ -41,6 +44,8 @@ void guard_read_gateways(struct guard *g); /* default routes of the network name
  * this process's own listeners is refused.
  */
 struct guard_fault guard_check(const struct guard *g, const struct addr *addrs, unsigned n, uint16_t port, bool exempt);
+
+bool guard_lists(const struct guard *g, const struct addr *addr); /* is it in refuseCidrs? */
 
 /* "10.0.0.1 is private-use (10.0.0.0/8, RFC 1918)". */
 void guard_explain(const struct guard_fault *fault, char *out, size_t size);

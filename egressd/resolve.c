@@ -16,6 +16,7 @@
 
 #define CLASS_IN 1
 #define EDNS_SIZE 1232 /* DNS flag day 2020: no fragments */
+#define ASK_AGAIN_MS 250 /* with less time left there is no sense in it */
 
 struct dns_socket {
 	TAILQ_ENTRY(dns_socket) link;
@@ -38,6 +39,7 @@ struct lookup {
 	const void *group;
 	struct host host;
 	struct event deadline; /* and, made active, the report of the result */
+	int64_t until_ms;
 	unsigned outstanding; /* questions */
 	bool done; /* the result was given out; nobody waits any more */
 	enum reason results[2]; /* of A and AAAA */
@@ -70,6 +72,8 @@ struct resolver {
 	unsigned ncached;
 	struct answer out; /* what resolve_cached() lends */
 	struct resolver_counts counts;
+	char *servers; /* as they were configured; NULL: those of /etc/resolv.conf */
+	bool changing; /* questions end because others are about to be asked */
 	bool stopping;
 };
 
@@ -288,6 +292,8 @@ static enum reason of_status(int status)
 	}
 }
 
+static bool ask(struct lookup *l, unsigned which);
+
 /* c-ares: one of the two questions ended. It may call from within ares_query(), so the report waits for the loop. */
 static void on_answer(void *arg, int status, int timeouts, unsigned char *message, int len)
 {
@@ -298,7 +304,10 @@ static void on_answer(void *arg, int status, int timeouts, unsigned char *messag
 	(void)timeouts;
 	free(q);
 	l->outstanding--;
-	if (l->resolver->stopping)
+	if (l->resolver->stopping || l->resolver->changing)
+		return;
+	/* c-ares has times of its own, adapted to how quick the servers were (1.34) or those of the start; the lookup's decide. */
+	if (!l->done && status == ARES_ETIMEOUT && now_ms() + ASK_AGAIN_MS < l->until_ms && ask(l, which))
 		return;
 	if (!l->done) {
 		if (status == ARES_SUCCESS && message != NULL && len > 0)
@@ -323,6 +332,16 @@ static bool ask(struct lookup *l, unsigned which)
 	return true;
 }
 
+static void ask_both(struct lookup *l)
+{
+	answer_init(&l->answer);
+	for (unsigned which = 0; which < 2; which++)
+		l->results[which] = ask(l, which) ? REASON_OK : REASON_INTERNAL;
+	if (l->outstanding == 0)
+		event_active(&l->deadline, EV_TIMEOUT, 0);
+	set_timer(l->resolver);
+}
+
 static struct lookup *find_lookup(struct resolver *r, const struct host *host)
 {
 	struct lookup *l;
@@ -331,6 +350,11 @@ static struct lookup *find_lookup(struct resolver *r, const struct host *host)
 		if (!l->done && slice_eq(host_slice(&l->host), host_slice(host)))
 			return l;
 	return NULL;
+}
+
+bool resolve_pending(struct resolver *r, const struct host *host)
+{
+	return find_lookup(r, host) != NULL;
 }
 
 static bool has_room(struct resolver *r, const void *group)
@@ -356,19 +380,14 @@ static struct lookup *lookup_new(struct resolver *r, const struct host *host, co
 	l->resolver = r;
 	l->host = *host;
 	l->group = group;
-	answer_init(&l->answer);
 	TAILQ_INIT(&l->waiters);
 	TAILQ_INSERT_TAIL(&r->lookups, l, link);
 	r->nlookups++;
 	evtimer_assign(&l->deadline, r->base, on_deadline, l);
 	event_add(&l->deadline, &tv);
+	l->until_ms = now_ms() + r->settings.timeout_ms;
 	r->counts.asked++;
-	for (unsigned which = 0; which < 2; which++)
-		if (!ask(l, which))
-			l->results[which] = REASON_INTERNAL;
-	if (l->outstanding == 0)
-		event_active(&l->deadline, EV_TIMEOUT, 0);
-	set_timer(r);
+	ask_both(l);
 	return l;
 }
 
@@ -417,6 +436,49 @@ static int set_servers(struct resolver *r, const char *servers, struct err *err)
 	return 0;
 }
 
+/* With no question outstanding: c-ares 1.18 changes its servers at no other time. */
+static int swap_servers(struct resolver *r, const char *servers, struct err *err)
+{
+	struct lookup *l, *next;
+	int rc;
+
+	r->changing = true;
+	ares_cancel(r->channel);
+	r->changing = false;
+	rc = set_servers(r, servers, err);
+	while (rc == 0 && !TAILQ_EMPTY(&r->cache))
+		forget(r, TAILQ_FIRST(&r->cache));
+	TAILQ_FOREACH_SAFE (l, &r->lookups, link, next) {
+		if (l->done)
+			event_active(&l->deadline, EV_TIMEOUT, 0); /* nothing is owed any more: it is freed there */
+		else
+			ask_both(l);
+	}
+	return rc;
+}
+
+int resolver_change(struct resolver *r, const struct resolver_settings *settings, struct err *err)
+{
+	bool same = settings->servers == NULL || (r->servers != NULL && strcmp(r->servers, settings->servers) == 0);
+
+	if (!same) {
+		char *copy = strdup(settings->servers);
+		if (copy == NULL)
+			return err_errno(err, "resolver");
+		if (swap_servers(r, copy, err) != 0) {
+			free(copy);
+			return -1;
+		}
+		free(r->servers);
+		r->servers = copy;
+	}
+	r->settings = *settings;
+	r->settings.servers = NULL; /* the caller's */
+	while (r->ncached > r->settings.max_cached)
+		forget(r, TAILQ_FIRST(&r->cache));
+	return 0;
+}
+
 struct resolver *resolver_new(struct event_base *base, const struct resolver_settings *settings, struct err *err)
 {
 	struct resolver *r = calloc(1, sizeof(*r));
@@ -461,9 +523,13 @@ struct resolver *resolver_new(struct event_base *base, const struct resolver_set
 		free(r);
 		return NULL;
 	}
-	if (settings->servers != NULL && set_servers(r, settings->servers, err) != 0) {
-		resolver_free(r);
-		return NULL;
+	r->settings.servers = NULL; /* the caller's */
+	if (settings->servers != NULL) {
+		r->servers = strdup(settings->servers);
+		if (r->servers == NULL ? err_errno(err, "resolver") != 0 : set_servers(r, settings->servers, err) != 0) {
+			resolver_free(r);
+			return NULL;
+		}
 	}
 	return r;
 }
@@ -513,5 +579,6 @@ void resolver_free(struct resolver *r)
 	while ((s = TAILQ_FIRST(&r->sockets)) != NULL)
 		drop_socket(r, s);
 	event_del(&r->timer);
+	free(r->servers);
 	free(r);
 }

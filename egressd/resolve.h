@@ -33,6 +33,12 @@ struct resolver *resolver_new(struct event_base *base, const struct resolver_set
 	struct err *err) MUSTCHECK;
 void resolver_free(struct resolver *r);
 
+/*
+ * Takes other settings over, opening no file. Other servers are asked from now on, also for what is being looked up, and what
+ * was learnt from the old ones is forgotten. servers NULL: they stay. On failure nothing changes.
+ */
+int resolver_change(struct resolver *r, const struct resolver_settings *settings, struct err *err) MUSTCHECK;
+
 /* The addresses of the resolvers themselves; returns how many were written. */
 unsigned resolver_servers(struct resolver *r, struct addr *out, unsigned max);
 
@@ -41,6 +47,8 @@ typedef void (*resolve_cb)(enum reason reason, const struct answer *answer, void
 
 /* An answer that is still good; NULL otherwise. Valid until the next turn of the loop. */
 const struct answer *resolve_cached(struct resolver *r, const struct host *host);
+
+bool resolve_pending(struct resolver *r, const struct host *host); /* a lookup of the name is under way, to be shared */
 
 /* NULL with *why (REASON_DNS_BUSY, REASON_INTERNAL). group: any pointer that names the group; compared, never followed. */
 struct lookup_wait *resolve_start(struct resolver *r, const struct host *host, const void *group, resolve_cb cb,

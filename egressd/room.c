@@ -36,7 +36,7 @@ static uint64_t memory_limit(void)
 	return limit >= UINT64_C(1) << 60 ? 0 : limit; /* how v1 spells "none" */
 }
 
-uint64_t room_descriptors(void)
+static uint64_t descriptor_limit(void)
 {
 	struct rlimit limit;
 
@@ -48,15 +48,21 @@ uint64_t room_descriptors(void)
 	return limit.rlim_cur == RLIM_INFINITY ? UINT64_C(1) << 20 : (uint64_t)limit.rlim_cur;
 }
 
-unsigned room_for_clients(int64_t configured)
+void room_read(struct room *room)
 {
-	uint64_t descriptors = room_descriptors(), memory = memory_limit();
-	uint64_t n = descriptors > DESCRIPTORS_ASIDE ? (descriptors - DESCRIPTORS_ASIDE) / DESCRIPTORS_PER_CLIENT : 1;
+	room->descriptors = descriptor_limit();
+	room->memory = memory_limit();
+}
+
+unsigned room_for_clients(const struct room *room, int64_t configured)
+{
+	uint64_t n =
+		room->descriptors > DESCRIPTORS_ASIDE ? (room->descriptors - DESCRIPTORS_ASIDE) / DESCRIPTORS_PER_CLIENT : 1;
 
 	if (configured > 0 && (uint64_t)configured < n)
-		return (unsigned)configured;
-	if (configured == 0 && memory > 0 && memory / BYTES_PER_CLIENT < n)
-		n = memory / BYTES_PER_CLIENT;
+		n = (uint64_t)configured;
+	if (configured == 0 && room->memory > 0 && room->memory / BYTES_PER_CLIENT < n)
+		n = room->memory / BYTES_PER_CLIENT;
 	if (n < 1)
 		n = 1;
 	return n > MOST ? MOST : (unsigned)n;

@@ -48,6 +48,11 @@ const struct rule *rules_at(const struct rules *rules, size_t i)
 	return i < rules->n ? &rules->rule[i] : NULL;
 }
 
+size_t rules_index(const struct rules *rules, const struct rule *rule)
+{
+	return (size_t)(rule - rules->rule);
+}
+
 void rules_seal(struct rules *rules)
 {
 	if (rules->n > 0)

@@ -44,6 +44,7 @@ void rules_seal(struct rules *rules); /* after the last rules_add(), before the 
 void rules_free(struct rules *rules);
 size_t rules_count(const struct rules *rules);
 const struct rule *rules_at(const struct rules *rules, size_t i);
+size_t rules_index(const struct rules *rules, const struct rule *rule); /* of an entry that came from these rules */
 
 /* REASON_OK with *which set; REASON_HOST_DENIED; or REASON_PORT_DENIED with *which set to an entry that has the host. */
 enum reason rules_match(const struct rules *rules, const struct host *host, uint16_t port, const struct ports *listed,

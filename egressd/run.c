@@ -14,6 +14,7 @@
 #include "egressd/commands.h"
 #include "egressd/connect.h"
 #include "egressd/egress.h"
+#include "egressd/reload.h"
 #include "egressd/resolve.h"
 #include "egressd/room.h"
 #include "egressd/session.h"
@@ -22,8 +23,6 @@
 #include "libgate/confine.h"
 #include "libgate/listen.h"
 #include "libgate/log.h"
-
-#define CONFIG_FILE_MAX (1024 * 1024)
 
 struct port {
 	struct listener *listener;
@@ -43,100 +42,6 @@ struct program {
 	int admin_fd; /* opened, not served yet; -1: none */
 	struct status *status;
 };
-
-/* --- what is said at start --------------------------------------------------------------------------------------- */
-
-static void note_rule(const struct rule *rule, const char *note, void *arg)
-{
-	(void)arg;
-	log_warn("allowlist entry %s: %s", rule->text, note);
-}
-
-static void say_configuration(const struct egress_conf *c)
-{
-	if (rules_count(c->allow) == 0 && c->listen.n > 0)
-		log_warn("the allowlist is empty: nothing is allowed");
-	rules_notes(c->allow, note_rule, NULL);
-	if (c->mode == MODE_WARN)
-		log_warn("warn mode: the allowlist is not enforced, only addresses are; for learning, never for production");
-	for (unsigned i = 0; i < c->pins.n; i++) {
-		char text[64];
-		addr_format(&c->pins.pin[i].addr, text, sizeof(text));
-		log_warn("test host %s is pinned to %s and exempt from the address check", c->pins.pin[i].host.name, text);
-	}
-}
-
-/* --- reload ------------------------------------------------------------------------------------------------------ */
-
-/* conf_load() would do, but the file is opened under confinement: only its directory is left, for reading. */
-static char *read_config(const char *path, size_t *len, struct err *err)
-{
-	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	char *text = malloc(CONFIG_FILE_MAX + 1);
-	ssize_t n;
-
-	*len = 0;
-	if (fd < 0 || text == NULL) {
-		err_errno(err, "configuration %s cannot be opened", path);
-		free(text);
-		return NULL;
-	}
-	while ((n = read(fd, text + *len, CONFIG_FILE_MAX + 1 - *len)) > 0)
-		*len += (size_t)n;
-	if (n < 0 || *len > CONFIG_FILE_MAX) {
-		err_set(err, n < 0 ? errno : EFBIG, "configuration %s cannot be read", path);
-		free(text);
-		return NULL;
-	}
-	return text;
-}
-
-/* What was opened or dropped at start stays as it was; everything else is taken over. */
-static void take_over(struct egress *e, struct egress_conf *fresh)
-{
-	struct egress_conf *old = e->conf;
-
-	e->conf = fresh;
-	e->guard.refuse = &fresh->refuse;
-	egress_conf_free(old);
-}
-
-static void reopen_audit(struct egress *e)
-{
-	struct err err = ERR_INIT;
-
-	if (audit_reopen(e->audit, &err) != 0)
-		log_error("SIGHUP: the audit log stays where it was: %s", err.text);
-}
-
-static void reload(struct program *p)
-{
-	struct egress *e = &p->egress;
-	struct err err = ERR_INIT;
-	struct egress_conf *fresh = NULL;
-	size_t len;
-
-	if (p->config == NULL) {
-		log_info("SIGHUP: the configuration comes from the environment, there is nothing to read again");
-		reopen_audit(e);
-		return;
-	}
-	auto_free char *text = read_config(p->config, &len, &err);
-	if (text != NULL)
-		fresh = egress_conf_load_text(slice_make(text, len), p->config, &err);
-	if (fresh == NULL) {
-		e->metrics.reload_failures_total++;
-		log_error("SIGHUP: nothing changes: %s", err.text);
-		return;
-	}
-	e->metrics.reloads_total++;
-	take_over(e, fresh);
-	log_set_level((enum log_level)fresh->log_level);
-	log_info("SIGHUP: %s taken over, %zu allowlist entries", p->config, rules_count(fresh->allow));
-	say_configuration(fresh);
-	session_judge_again(e);
-	reopen_audit(e);
-}
 
 /* --- drain ------------------------------------------------------------------------------------------------------- */
 
@@ -160,7 +65,7 @@ static void begin_drain(struct program *p)
 	p->drain_until_ms = egress_now_ms() + e->conf->timeouts.drain;
 	log_info("draining: %u connections have %lld ms to finish", e->nclients, (long long)e->conf->timeouts.drain);
 	close_listeners(p);
-	session_close_idle(e);
+	sweep_close_idle(e);
 	if (e->nclients == 0)
 		event_base_loopbreak(e->base);
 }
@@ -171,7 +76,7 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
 
 	(void)what;
 	if (number == SIGHUP)
-		reload(p);
+		reload(&p->egress, p->config);
 	else
 		begin_drain(p);
 }
@@ -184,11 +89,11 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	session_sweep(e, now);
+	sweep_tick(e, now);
 	if (e->spent)
 		tcp_close_all(e);
 	if (e->draining) {
-		session_close_idle(e);
+		sweep_close_idle(e);
 		if (e->nclients == 0 || now >= p->drain_until_ms)
 			event_base_loopbreak(e->base);
 	}
@@ -229,19 +134,14 @@ static void know_listen_port(struct egress *e, const char *address)
 static int start_resolver(struct egress *e, struct err *err)
 {
 	const struct egress_conf *c = e->conf;
-	const struct resolver_settings settings = { c->resolver, c->timeouts.dns, (unsigned)c->limits.lookups,
-		(unsigned)c->limits.lookups_per_rule, (unsigned)c->limits.cached_names, c->timeouts.cache };
-	struct addr servers[GUARD_KNOWN_MAX];
-	unsigned n;
+	const struct resolver_settings settings = reload_resolver_settings(c);
 
 	e->resolver = resolver_new(e->base, &settings, err);
 	if (e->resolver == NULL)
 		return -1;
 	guard_init(&e->guard, &c->refuse);
 	guard_read_gateways(&e->guard);
-	n = resolver_servers(e->resolver, servers, ARRAY_SIZE(servers));
-	for (unsigned i = 0; i < n; i++)
-		guard_know(&e->guard, &servers[i]);
+	reload_know_resolvers(e);
 	for (unsigned i = 0; i < c->listen.n; i++)
 		know_listen_port(e, c->listen.at[i]);
 	for (unsigned i = 0; i < c->targets.n; i++)
@@ -364,19 +264,22 @@ static int start(struct program *p, struct err *err)
 	TAILQ_INIT(&e->dead);
 	TAILQ_INIT(&e->relayed);
 	e->started_ms = egress_now_ms();
-	e->max_clients = room_for_clients(e->conf->limits.connections);
+	e->pool.max = (size_t)e->conf->limits.buffer_bytes;
+	room_read(&e->room);
+	e->max_clients = room_for_clients(&e->room, e->conf->limits.connections);
 	e->base = new_base();
 	if (e->base == NULL)
 		return err_set(err, 0, "no event loop");
 	evtimer_assign(&e->reaper, e->base, on_reap, e);
 	evtimer_assign(&e->flush, e->base, on_flush, e);
-	if (start_resolver(e, err) != 0 || tcp_pin_targets(e, err) != 0 || open_ports(p, err) != 0)
+	e->paces = reload_paces(e->conf, err);
+	if (e->paces == NULL || start_resolver(e, err) != 0 || tcp_pin_targets(e, err) != 0 || open_ports(p, err) != 0)
 		return -1;
 	e->audit = audit_open(e->conf->audit, "egressd", err);
 	if (e->audit == NULL)
 		return -1;
 	audit_set_buffered(e->audit, true);
-	say_configuration(e->conf);
+	reload_say(e->conf);
 	if (add_events(p, err) != 0 || confine(p, err) != 0)
 		return -1;
 	return serve_ports(p, err);
@@ -389,7 +292,7 @@ static void stop(struct program *p)
 	close_listeners(p);
 	status_free(p->status);
 	if (e->base != NULL) {
-		session_close_all(e);
+		sweep_close_all(e);
 		tcp_close_all(e);
 		session_reap(e);
 	}
@@ -410,6 +313,7 @@ static void stop(struct program *p)
 		event_del(&e->flush);
 		event_base_free(e->base);
 	}
+	free(e->paces);
 	egress_conf_free(e->conf);
 }
 
@@ -459,7 +363,7 @@ int command_run(int argc, char **argv)
 	}
 	log_set_level((enum log_level)p->egress.conf->log_level);
 	if (check_only) {
-		say_configuration(p->egress.conf);
+		reload_say(p->egress.conf);
 		egress_conf_free(p->egress.conf);
 		free(p);
 		return 0;

@@ -1,8 +1,9 @@
 /*
  * One client connection of the proxy. [libevent]
  *
- * session.c is the ladder that every request climbs: head, destination, host, allowlist, port, budget, addresses, connection.
- * tunnel.c takes over a CONNECT that stands, exchange.c a plain HTTP request, refuse.c writes the answers that are our own.
+ * session.c is its life: states, time, heads, end. ladder.c is what every request climbs: destination, host, allowlist, port,
+ * budgets, addresses, connection. tunnel.c takes over a CONNECT that stands, exchange.c a plain HTTP request, refuse.c writes
+ * the answers that are our own, session_log.c the audit lines; sweep.c is for all sessions at once.
  */
 #ifndef EGRESSD_SESSION_H
 #define EGRESSD_SESSION_H
@@ -48,7 +49,7 @@ struct session {
 	struct http_head *head; /* while heads are read; NULL in a tunnel */
 	struct dest dest; /* dest.path is only good while the head is in client.in */
 	char *rule; /* the allowlist entry that let it in */
-	const void *group; /* the same, for the limit of lookups: how many names a wildcard has is the client's choice */
+	const struct rule *group; /* the same, of the rules in force, for the limits of lookups; NULL: none */
 	char *named; /* what the client called its destination */
 	char method[16];
 	int64_t begun_us;
@@ -58,6 +59,7 @@ struct session {
 
 	int origin_fd; /* connected, for HELLO and TUNNEL; -1: none */
 	struct hello *hello;
+	size_t hello_charged; /* of the pool */
 	struct relay *relay;
 	struct exchange *exchange; /* with its connection to the origin, which may serve several requests */
 	char peer[SESSION_PEER_SIZE];
@@ -74,23 +76,34 @@ const char *session_state_name(enum session_state state);
 /* The next request of the connection, from what has come already. */
 void session_next(struct session *s);
 
-/* Connects again for the request in hand (a kept connection to the origin turned out to be dead). */
-void session_reconnect(struct session *s);
+/* Forgets the request in hand: tally, names. */
+void session_end_request(struct session *s);
 
+void session_reap(struct egress *e); /* frees what was closed in an earlier turn */
+
+/* --- ladder.c */
+
+/* A whole head stands in client.in: judges it, and goes as far as can be gone without waiting. */
+void ladder_climb(struct session *s);
+/* Connects again for the request in hand (a kept connection to the origin turned out to be dead). */
+void ladder_reconnect(struct session *s);
+
+/* --- session_log.c */
+
+void session_log_decision(struct session *s, const char *decision, const char *reason, const char *detail, int status);
 /* The request passed everything and its connection stands. */
 void session_log_allowed(struct session *s);
 /* The audit line of the request's end; why: "closed", "reset", a reason id … */
 void session_log_close(struct session *s, const char *why, uint64_t up, uint64_t down);
-/* Forgets the request in hand: tally, names. */
-void session_end_request(struct session *s);
+
+/* --- sweep.c */
 
 /* The configuration changed: connections to hosts that are off the list end after the grace. */
-void session_judge_again(struct egress *e);
+void sweep_judge_again(struct egress *e);
 /* Once a second: dooms, drain and the budgets of the whole. */
-void session_sweep(struct egress *e, int64_t now_ms);
-void session_close_all(struct egress *e);
-void session_reap(struct egress *e); /* frees what was closed in an earlier turn */
-void session_close_idle(struct egress *e); /* those between two requests */
+void sweep_tick(struct egress *e, int64_t now_ms);
+void sweep_close_all(struct egress *e);
+void sweep_close_idle(struct egress *e); /* those between two requests */
 
 /* --- refuse.c */
 
@@ -99,7 +112,6 @@ void refuse(struct session *s, enum reason reason, const char *detail);
 void refuse_malformed(struct session *s, enum http_reason reason);
 /* An answer was written whole, our own or an origin's: on to the next request, or to the end. */
 void session_answered(struct session *s);
-void session_log_decision(struct session *s, const char *decision, const char *reason, const char *detail, int status);
 
 /* --- tunnel.c */
 
@@ -109,6 +121,7 @@ void tunnel_drained(struct session *s);
 /* Raw from here on: what both have sent so far goes first. */
 void tunnel_relay(struct session *s, int origin_fd, struct slice early_origin);
 void tunnel_timeout(struct session *s);
+void tunnel_drop_hello(struct session *s); /* frees what was read of it; again: nothing */
 
 /* --- exchange.c */
 

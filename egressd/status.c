@@ -70,6 +70,7 @@ static void answer_metrics(struct admin_call *call, void *arg)
 	e->metrics.lookups = counts.asked;
 	e->metrics.lookups_cached = counts.cached;
 	e->metrics.lookups_failed = counts.failed;
+	e->metrics.buffered_bytes = e->pool.used;
 	e->metrics.audit_dropped = audit_dropped(e->audit);
 	buf_init(&b, ADMIN_MAX_ANSWER);
 	rc = metrics_put(&b, &e->metrics);

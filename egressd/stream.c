@@ -10,11 +10,27 @@
 /* Of the process: nothing stays in it between two calls, so a connection that waits owns no buffer. */
 static char scratch[READ_RUN];
 
+static void charge(struct stream *s)
+{
+	if (s->pool != NULL)
+		stream_pool_charge(s->pool, &s->charged, s->in.cap + s->out.cap);
+}
+
 static size_t room(const struct stream *s)
 {
-	size_t used = buf_len(&s->in);
+	size_t used = buf_len(&s->in), most = stream_pool_spent(s->pool) ? STREAM_SMALL : s->in.max;
 
-	return used >= s->in.max ? 0 : s->in.max - used;
+	return used >= most ? 0 : most - used;
+}
+
+bool stream_starved(const struct stream *s)
+{
+	return stream_pool_spent(s->pool) && buf_len(&s->in) >= STREAM_SMALL;
+}
+
+bool stream_full(const struct stream *s)
+{
+	return buf_len(&s->out) >= (stream_pool_spent(s->pool) ? STREAM_SMALL : STREAM_HIGH_WATER);
 }
 
 static void read_some(struct stream *s)
@@ -24,6 +40,8 @@ static void read_some(struct stream *s)
 
 	if (want == 0) {
 		stream_pause(s);
+		if (stream_starved(s))
+			s->ops->input(s);
 		return;
 	}
 	n = read(s->fd, scratch, want);
@@ -39,6 +57,7 @@ static void read_some(struct stream *s)
 		s->eof = true;
 		stream_pause(s);
 	}
+	charge(s);
 	s->ops->input(s);
 }
 
@@ -69,10 +88,10 @@ void stream_none(struct stream *s)
 	*s = (struct stream){ .fd = -1 };
 }
 
-void stream_open(struct stream *s, struct event_base *base, int fd, size_t max_in, size_t max_out,
-	const struct stream_ops *ops, void *owner)
+void stream_open(struct stream *s, struct event_base *base, struct stream_pool *pool, int fd, size_t max_in,
+	size_t max_out, const struct stream_ops *ops, void *owner)
 {
-	*s = (struct stream){ .fd = fd, .ops = ops, .owner = owner };
+	*s = (struct stream){ .fd = fd, .pool = pool, .ops = ops, .owner = owner };
 	buf_init(&s->in, max_in);
 	buf_init(&s->out, max_out);
 	event_assign(&s->readable, base, fd, EV_READ | EV_PERSIST, on_readable, s);
@@ -97,11 +116,11 @@ void stream_close(struct stream *s)
 {
 	int fd = stream_detach(s);
 
-	if (fd < 0)
-		return;
-	close(fd);
+	if (fd >= 0)
+		close(fd);
 	buf_release(&s->in);
 	buf_release(&s->out);
+	charge(s);
 }
 
 void stream_abort(struct stream *s)
@@ -123,6 +142,10 @@ void stream_pause(struct stream *s)
 
 void stream_more(struct stream *s)
 {
+	if (buf_len(&s->in) == 0) {
+		buf_trim(&s->in);
+		charge(s);
+	}
 	if (s->reading || s->fd < 0 || s->eof || s->failed || room(s) == 0)
 		return;
 	s->reading = true;
@@ -137,6 +160,7 @@ int stream_flush(struct stream *s)
 			continue;
 		if (n < 0 && errno == EAGAIN) {
 			event_add(&s->writable, NULL);
+			charge(s);
 			return 0;
 		}
 		if (n < 0)
@@ -145,5 +169,6 @@ int stream_flush(struct stream *s)
 	}
 	event_del(&s->writable);
 	buf_trim(&s->out);
+	charge(s);
 	return 0;
 }

@@ -79,9 +79,7 @@ void tunnel_relay(struct session *s, int origin_fd, struct slice early_origin)
 	}
 	s->egress->metrics.tunnels++;
 	s->egress->metrics.tunnels_total++;
-	/* An idle tunnel holds no buffer and no head. */
-	buf_release(&s->client.in);
-	buf_release(&s->client.out);
+	stream_close(&s->client); /* an idle tunnel holds no buffer and no head */
 	free(s->head);
 	s->head = NULL;
 }
@@ -93,6 +91,16 @@ static void cut(struct session *s, enum reason reason)
 		s->hello != NULL && s->hello->name.len > 0 ? s->hello->name.name : NULL, reason_status(reason));
 	session_log_close(s, reason_id(reason), 0, 0);
 	session_close(s, true);
+}
+
+void tunnel_drop_hello(struct session *s)
+{
+	if (s->hello == NULL)
+		return;
+	hello_release(s->hello);
+	free(s->hello);
+	s->hello = NULL;
+	stream_pool_charge(&s->egress->pool, &s->hello_charged, 0);
 }
 
 static void go_relay(struct session *s)
@@ -114,9 +122,7 @@ static void judged(struct session *s, enum reason reason)
 		cut(s, reason);
 		return;
 	}
-	hello_release(s->hello);
-	free(s->hello);
-	s->hello = NULL;
+	tunnel_drop_hello(s);
 	go_relay(s);
 }
 
@@ -147,6 +153,11 @@ void tunnel_client_input(struct session *s)
 	if (buf_len(in) > s->hello->seen) {
 		result = hello_read(s->hello, buf_head(in) + s->hello->seen, buf_len(in) - s->hello->seen);
 		s->hello->seen = buf_len(in);
+		stream_pool_charge(&s->egress->pool, &s->hello_charged, s->hello->cap);
+	}
+	if (result == HELLO_MORE && stream_starved(&s->client)) {
+		cut(s, REASON_BUFFERS);
+		return;
 	}
 	if (result == HELLO_MORE && !s->client.eof) {
 		stream_more(&s->client);
