@@ -7,7 +7,7 @@ container=egress-image-test
 start()
 {
 	docker run -d --name "$container" --memory 64m --read-only --cap-drop ALL --security-opt no-new-privileges --network "$1" \
-		-e ALLOW_HOSTS="pin.test:80" -e CAPYBARA_EGRESS_TEST_HOSTS=pin.test=127.0.0.1 "${@:2}" "$EGRESS_IMAGE"
+		-e ADMIN=127.0.0.1:9128 -e ALLOW_HOSTS="pin.test:80" -e CAPYBARA_EGRESS_TEST_HOSTS=pin.test=127.0.0.1 "${@:2}" "$EGRESS_IMAGE"
 }
 trap 'docker rm -f "$container" >/dev/null 2>&1; rm -rf "$scratch"' EXIT
 status_of()
@@ -21,6 +21,12 @@ field()
 healthy()
 {
 	docker exec "$container" /egressd --probe
+}
+# A neighbour in its network namespace alone: the admin listener is on loopback.
+health()
+{
+	docker run --rm --network "container:$container" "$IMAGE" bash -c "exec 3<>/dev/tcp/127.0.0.1/9128 &&
+		printf 'GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n' >&3 && cat <&3" | tail -n 1
 }
 says()
 {
@@ -43,6 +49,14 @@ is "uid" 65534 "$(field Uid)"
 is "capabilities" 0000000000000000 "$(field CapEff)"
 is "no new privileges" 1 "$(field NoNewPrivs)"
 is "a system call filter" 2 "$(field Seccomp)"
+is "the root cannot be written to" true "$(docker inspect --format '{{.HostConfig.ReadonlyRootfs}}' "$container")"
+confinement=$(health | jq -c .confinement)
+like "it gave up further privileges and most system calls itself" '"noNewPrivs":true,"seccomp":true' "$confinement"
+if [ "$(jq .landlock <<<"$confinement")" -gt 0 ]; then
+	is "and every file" '""' "$(jq -c .missing <<<"$confinement")"
+else
+	skip "and every file" "the kernel or the engine's filter has no Landlock: $(jq -r .missing <<<"$confinement")"
+fi
 is "at most 3 MiB are resident" yes "$([ "$(field VmRSS)" -le 3072 ] && echo yes || field VmRSS)"
 address=$(docker inspect --format '{{.NetworkSettings.IPAddress}}' "$container")
 like "a neighbour is refused with the reason" "host-not-allowed" \
