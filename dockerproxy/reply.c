@@ -176,24 +176,37 @@ static void begin_collecting(struct session *s, const struct http_head *h, const
 	*r->collected_head = *h;
 }
 
-/* The number after "Minimum supported API version is 1." in the engine's refusal; 0: it says something else. */
+/* Takes text and the number behind it off the front of *s; false when it does not begin so. */
+static bool take_number(struct slice *s, const char *text, unsigned *number)
+{
+	struct slice digits;
+
+	if (!slice_starts(*s, text))
+		return false;
+	digits = slice_skip(*s, strlen(text));
+	for (*number = 0; digits.len > 0 && digits.p[0] >= '0' && digits.p[0] <= '9' && *number < 1000;
+		 digits = slice_skip(digits, 1))
+		*number = *number * 10 + (unsigned)(digits.p[0] - '0');
+	*s = digits;
+	return true;
+}
+
+/*
+ * The engine's minimum when it refused our version, else 0. The sentence must be the engine's from its first word: other
+ * errors quote what the client wrote, and one client must not choose the version for all.
+ */
 static unsigned minimum_in(struct session_env *env, struct slice answer)
 {
-	static const char phrase[] = "inimum supported API version is 1.";
 	enum json_fault fault;
 	struct slice message;
 	size_t offset;
-	unsigned minor = 0;
-	const char *at;
+	unsigned ours, minimum;
 
-	if (!json_get_string(json_parse(env->doc, answer, JSON_STRICT, &fault, &offset), "message", &message))
+	if (!json_get_string(json_parse(env->doc, answer, JSON_STRICT, &fault, &offset), "message", &message) ||
+		!take_number(&message, "client version 1.", &ours) ||
+		!take_number(&message, " is too old. Minimum supported API version is 1.", &minimum))
 		return 0;
-	at = memmem(message.p, message.len, phrase, sizeof(phrase) - 1);
-	if (at == NULL)
-		return 0;
-	for (at += sizeof(phrase) - 1; at < message.p + message.len && *at >= '0' && *at <= '9' && minor < 1000; at++)
-		minor = minor * 10 + (unsigned)(*at - '0');
-	return minor;
+	return minimum;
 }
 
 /* The engine refused our default version before it looked at anything else: the request may go out again. */
