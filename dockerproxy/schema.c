@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_EMBEDDED 8 /* x-json texts in one document */
+#define MAX_EMBEDDED 8 /* x-json texts read in one document, those of branches that failed included */
 #define TRAIL_MAX 65536 /* remarks on one document */
 #define EMBEDDED_MAX (64 * 1024) /* bytes of one canonical embedded text */
 
@@ -272,17 +272,18 @@ static bool remark(struct schema_run *r, const struct schema *s, struct json_nod
 
 static bool eval(struct schema_run *r, const struct schema *s, struct json_node *n);
 
-/* Evaluates a branch whose failure is not yet the document's: what it remarked is kept only when it holds. */
+/*
+ * Evaluates a branch whose failure is not yet the document's: what it remarked is kept only when it holds. The texts that it
+ * read are kept in any case: its failure may point into one and be the one that is reported.
+ */
 static bool eval_branch(struct schema_run *r, const struct schema *s, struct json_node *n)
 {
 	unsigned n_trail = r->n_trail;
-	unsigned n_embedded = r->n_embedded;
 	unsigned depth = r->depth;
 
 	if (eval(r, s, n))
 		return true;
 	r->n_trail = n_trail;
-	r->n_embedded = n_embedded;
 	r->depth = depth;
 	return false;
 }
@@ -545,14 +546,12 @@ static bool eval_not(struct schema_run *r, const struct schema *s, struct json_n
 	struct schema_failure *outer = r->failure;
 	struct schema_failure ignored;
 	unsigned n_trail = r->n_trail;
-	unsigned n_embedded = r->n_embedded;
 	bool held;
 
 	r->failure = &ignored;
 	held = eval_branch(r, s->not, n);
 	r->failure = outer;
 	r->n_trail = n_trail;
-	r->n_embedded = n_embedded;
 	if (r->hard) {
 		*outer = ignored;
 		return false;

@@ -193,6 +193,39 @@ static void keywords(void)
 	schema_run_free(run);
 }
 
+/* A branch's failure is reported though another one read the same text after it: it must not point into freed memory. */
+static void failure_outlives_branch(void)
+{
+	struct err err = ERR_INIT;
+	struct policy *p = load("{\"anyOf\":[{\"x-json\":{\"items\":{\"const\":1}}},{\"x-json\":{\"const\":0}}]}", &err);
+	struct schema_run *run = schema_run_new();
+	struct json_doc *doc = json_doc_new();
+	struct schema_failure failure;
+	enum json_fault fault;
+	struct json_node *root;
+	struct buf text;
+	size_t offset;
+
+	CU_ASSERT_FATAL(p != NULL && run != NULL && doc != NULL);
+	buf_init(&text, 65536);
+	CU_ASSERT(buf_puts(&text, "\"[") == 0);
+	for (int i = 0; i < 5000; i++) /* more nodes than a document keeps memory for */
+		CU_ASSERT(buf_puts(&text, "1,") == 0);
+	CU_ASSERT(buf_puts(&text, "2]\"") == 0);
+	root = json_parse(doc, buf_slice(&text), JSON_STRICT, &fault, &offset);
+	CU_ASSERT_FATAL(root != NULL);
+	CU_ASSERT(!schema_eval(run, p->endpoints[0].body, root, &failure));
+	buf_clear(&text);
+	put_pointer(&text, &failure);
+	CU_ASSERT(slice_is(buf_slice(&text), "/5000"));
+	CU_ASSERT(verdict_put_message(&text, PART_BODY, slice_make(NULL, 0), &failure) == 0);
+	CU_ASSERT(slice_is(slice_skip(buf_slice(&text), 5), "[5000] must be 1, not 2"));
+	buf_release(&text);
+	json_doc_free(doc);
+	schema_run_free(run);
+	policy_free(p);
+}
+
 static void folding(void)
 {
 	static const struct {
@@ -218,6 +251,7 @@ static void folding(void)
 
 static const struct unit_test tests[] = {
 	{ "keywords", keywords },
+	{ "failure outlives branch", failure_outlives_branch },
 	{ "folding", folding },
 };
 
