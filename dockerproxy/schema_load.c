@@ -208,10 +208,25 @@ static int key_contains(struct loader *l, struct schema *s, const struct json_no
 	return load_one(l, n, negated, &s->contains);
 }
 
+/* Does the schema, or one below it that looks at the same value, read the value's text as JSON? */
+static bool reads_json(const struct schema *s)
+{
+	for (unsigned i = 0; i < s->n_all_of; i++)
+		if (reads_json(s->all_of[i]))
+			return true;
+	for (unsigned i = 0; i < s->n_any_of; i++)
+		if (reads_json(s->any_of[i]))
+			return true;
+	return s->json != NULL || (s->ref != NULL && reads_json(s->ref)) || (s->not != NULL && reads_json(s->not ));
+}
+
+/* A name goes on as it is: the canonical form of a text that it held would have no place. */
 static int key_names(struct loader *l, struct schema *s, const struct json_node *n, bool negated)
 {
 	s->map = true;
-	return load_one(l, n, negated, &s->names);
+	if (load_one(l, n, negated, &s->names) < 0)
+		return -1;
+	return reads_json(s->names) ? loader_fail(l, n->offset, "x-json has no meaning for a name") : 0;
 }
 
 static int key_not(struct loader *l, struct schema *s, const struct json_node *n, bool negated)

@@ -60,6 +60,10 @@ static const struct {
 	{ SCHEMA("{\"pattern\":\"^(?x)a #|\\n$\"}"), "p.json:2:13: /$defs/d/pattern: inline options" },
 	{ SCHEMA("{\"patternProperties\":{\"a$\":{}}}"),
 		"p.json:2:24: /$defs/d/patternProperties: the pattern must begin" },
+	{ SCHEMA("{\"propertyNames\":{\"x-json\":{}}}"),
+		"p.json:2:19: /$defs/d/propertyNames: x-json has no meaning for a name" },
+	{ SCHEMA("{\"propertyNames\":{\"allOf\":[{\"$ref\":\"#/$defs/e\"}]}},\"e\":{\"x-json\":{}}"),
+		"p.json:2:19: /$defs/d/propertyNames: x-json has no meaning for a name" },
 	/* references */
 	{ SCHEMA("{\"$ref\":\"#/$defs/none\"}"), "p.json:2:10: /$defs/d/$ref: $ref leads nowhere" },
 	{ SCHEMA("{\"$ref\":\"other.json\"}"), "p.json:2:10: /$defs/d/$ref: $ref must be" },
