@@ -281,12 +281,23 @@ static enum decision ask_method(struct question *q)
 	return deny_row(q->v, REASON_METHOD, "method");
 }
 
+static enum decision deny_target(struct verdict *v, enum target_fault fault)
+{
+	struct slice param = v->work->parsed.suspect;
+
+	deny(v, target_fault_id(fault), 400, target_fault_at(fault), target_fault_text(fault));
+	buf_clear(&v->scratch);
+	if (param.len > 0 && verdict_put_param_at(&v->scratch, PART_QUERY, param) == 0)
+		put_cut(v->at, sizeof(v->at), buf_slice(&v->scratch));
+	return DECISION_DENY;
+}
+
 static enum decision ask_target(struct question *q)
 {
 	enum target_fault fault = target_parse(&q->v->work->parsed, q->req->target);
 
 	if (fault != TARGET_OK)
-		return deny(q->v, target_fault_id(fault), 400, target_fault_at(fault), target_fault_text(fault));
+		return deny_target(q->v, fault);
 	q->segments = q->v->work->parsed.segments;
 	q->n_segments = q->v->work->parsed.nsegments;
 	return DECISION_ALLOW;

@@ -34,6 +34,13 @@ static int put_index_pointer(struct buf *b, uint32_t item)
 	return buf_putf(b, "/%u", (unsigned)item);
 }
 
+int verdict_put_param_at(struct buf *b, enum verdict_part part, struct slice param)
+{
+	if (buf_puts(b, part == PART_PATH ? "path." : "query.") < 0)
+		return -1;
+	return verdict_put_shown(b, param, SHOWN_KEY);
+}
+
 int verdict_put_at(struct buf *b, enum verdict_part part, struct slice param, const struct schema_failure *f)
 {
 	bool parameter = part != PART_BODY;

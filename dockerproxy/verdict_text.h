@@ -7,6 +7,9 @@
 /* What a schema was evaluated over. */
 enum verdict_part { PART_PATH, PART_QUERY, PART_BODY };
 
+/* query.NAME or path.NAME, of a parameter that no schema was asked about. */
+int verdict_put_param_at(struct buf *b, enum verdict_part part, struct slice param) MUSTCHECK;
+
 /* JSON Pointer into the body; query.NAME or path.NAME, and for what an embedded text holds a pointer behind it. */
 int verdict_put_at(struct buf *b, enum verdict_part part, struct slice param, const struct schema_failure *f) MUSTCHECK;
 

@@ -146,17 +146,22 @@ static enum target_fault parse_path(struct target *t)
 
 static enum target_fault parse_pair(struct target *t, struct slice pair)
 {
-	const char *eq = memchr(pair.p, '=', pair.len);
+	const char *eq = pair.len == 0 ? NULL : memchr(pair.p, '=', pair.len);
 	struct target_param param;
 
+	t->suspect = slice_make(pair.p, eq != NULL ? (size_t)(eq - pair.p) : pair.len);
+	for (size_t i = 0; i < pair.len; i++)
+		if (!is(pair.p[i], IN_QUERY) && pair.p[i] != '=')
+			return TARGET_FAULT_QUERY_BYTE;
 	if (eq == NULL || eq == pair.p)
 		return TARGET_FAULT_QUERY_PAIR;
-	struct slice name = slice_make(pair.p, (size_t)(eq - pair.p));
-	struct slice value = slice_skip(pair, name.len + 1);
+	struct slice value = slice_skip(pair, t->suspect.len + 1);
 	if (memchr(value.p, '=', value.len) != NULL)
 		return TARGET_FAULT_QUERY_PAIR;
-	if (!decode(t, name, &param.name) || !decode(t, value, &param.value) || !utf8_valid(param.name) ||
-		!utf8_valid(param.value))
+	if (!decode(t, t->suspect, &param.name) || !utf8_valid(param.name))
+		return TARGET_FAULT_QUERY_ESCAPE;
+	t->suspect = param.name;
+	if (!decode(t, value, &param.value) || !utf8_valid(param.value))
 		return TARGET_FAULT_QUERY_ESCAPE;
 	for (unsigned i = 0; i < t->nparams; i++)
 		if (slice_eq(t->params[i].name, param.name))
@@ -169,11 +174,8 @@ static enum target_fault parse_pair(struct target *t, struct slice pair)
 
 static enum target_fault parse_query(struct target *t, struct slice query)
 {
-	for (size_t i = 0; i < query.len; i++)
-		if (!is(query.p[i], IN_QUERY) && query.p[i] != '&' && query.p[i] != '=')
-			return TARGET_FAULT_QUERY_BYTE;
 	for (;;) {
-		const char *amp = memchr(query.p, '&', query.len);
+		const char *amp = query.len == 0 ? NULL : memchr(query.p, '&', query.len);
 		size_t n = amp != NULL ? (size_t)(amp - query.p) : query.len;
 		enum target_fault f = parse_pair(t, slice_make(query.p, n));
 
@@ -188,6 +190,7 @@ enum target_fault target_parse(struct target *t, struct slice raw)
 	/* The scratch space is written before it is read: clearing it would cost more than parsing. */
 	t->raw = raw;
 	t->path = slice_make(raw.p, 0);
+	t->suspect = slice_make(raw.p, 0);
 	t->nsegments = t->nparams = 0;
 	t->scratch_len = 0;
 	if (raw.len > TARGET_MAX)

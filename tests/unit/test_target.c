@@ -115,6 +115,30 @@ static void outcomes(void)
 		UNIT_CHECK(seen[f], "%s", target_fault_id((enum target_fault)f));
 }
 
+/* What a refusal points at. */
+static void suspect(void)
+{
+	static const struct {
+		const char *in, *name;
+	} named[] = {
+		{ "/a?b=c&name=d;e", "name" },
+		{ "/a?b=c&name=%zz&e=f", "name" },
+		{ "/a?n%61me=%00", "name" },
+		{ "/a?n%zzme=c", "n%zzme" },
+		{ "/a?b=c&n%61me=d&name=e", "name" },
+		{ "/a?b=c&name", "name" },
+		{ "/a?name=b=c", "name" },
+		{ "/a?b=c&", "" },
+		{ "/a?=c", "" },
+		{ "/a//b?name=c", "" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(named); i++) {
+		UNIT_CHECK(target_parse(&t, slice_str(named[i].in)) != TARGET_OK, "%s", named[i].in);
+		UNIT_CHECK(slice_is(t.suspect, named[i].name), "%s: %.*s", named[i].in, SLICE_ARG(t.suspect));
+	}
+}
+
 static void size(void)
 {
 	char in[TARGET_MAX + 1];
@@ -245,6 +269,7 @@ static void utf8(void)
 
 static const struct unit_test tests[] = {
 	{ "outcomes", outcomes },
+	{ "suspect", suspect },
 	{ "size", size },
 	{ "parts", parts },
 	{ "decoding", decoding },
