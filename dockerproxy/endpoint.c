@@ -337,10 +337,21 @@ static int check_object(struct loader *l, struct endpoint *e, const struct json_
 	return 0;
 }
 
+/* Is the object a member that no accepted body leaves out? */
+static bool requires_object(const struct endpoint *e)
+{
+	const struct schema_property *p;
+
+	if (e->object != OBJECT_BODY)
+		return false;
+	p = schema_property(e->body, e->object_name);
+	return p != NULL && p->required >= 0;
+}
+
 static int check_row(struct loader *l, struct endpoint *e, const struct json_node *row)
 {
-	if (e->info.owner != OWNER_NONE && e->object != OBJECT_PATH)
-		return loader_fail(l, row->offset, "owner needs a parameter in the path");
+	if (e->info.owner != OWNER_NONE && e->object != OBJECT_PATH && !requires_object(e))
+		return loader_fail(l, row->offset, "owner needs a parameter in the path or a required member of the body");
 	if (e->info.has_body && e->info.method != HTTP_POST && e->info.method != HTTP_PUT)
 		return loader_fail(l, row->offset, "only POST and PUT rows can take a body");
 	if (e->info.response == RESPONSE_HIJACK && e->info.method != HTTP_POST)

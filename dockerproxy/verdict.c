@@ -632,6 +632,19 @@ static enum decision deny_syntax(struct verdict *v, enum json_fault fault, size_
 	return DECISION_DENY;
 }
 
+/* The object that the body names. False: who owns it could not be asked, as its text would be cut to another's. */
+static bool name_object(struct verdict *v, const struct json_node *root)
+{
+	const struct endpoint *e = v->endpoint;
+	struct slice name = slice_make(NULL, 0);
+
+	for (const struct json_node *m = root->type == JSON_OBJECT ? root->child : NULL; m != NULL; m = m->next)
+		if (slice_eq(m->key, e->object_name) && m->type == JSON_STRING)
+			name = m->text;
+	put_cut(v->object, sizeof(v->object), name);
+	return e->info.owner == OWNER_NONE || (name.len > 0 && name.len < sizeof(v->object));
+}
+
 enum decision verdict_body(struct verdict *v, const struct policy *p, struct slice body)
 {
 	const struct endpoint *e = v->endpoint;
@@ -652,14 +665,8 @@ enum decision verdict_body(struct verdict *v, const struct policy *p, struct sli
 		return deny_field(v, p, PART_BODY, slice_make(NULL, 0));
 	if (schema_put(&v->body, root) < 0)
 		return deny_row(v, REASON_MEMORY, "");
-	if (e->object == OBJECT_BODY) {
-		struct slice name = slice_make(NULL, 0);
-
-		for (const struct json_node *m = root->type == JSON_OBJECT ? root->child : NULL; m != NULL; m = m->next)
-			if (slice_eq(m->key, e->object_name) && m->type == JSON_STRING)
-				name = m->text;
-		put_cut(v->object, sizeof(v->object), name);
-	}
+	if (e->object == OBJECT_BODY && !name_object(v, root))
+		return deny_row(v, REASON_BODY, "");
 	v->decision = DECISION_ALLOW;
 	return DECISION_ALLOW;
 }

@@ -128,6 +128,9 @@ static const struct {
 		"p.json:2:50: /endpoints/0/response: unknown word" },
 	{ ENDPOINT("{\"id\":\"a\",\"method\":\"GET\",\"path\":\"/a\",\"owner\":\"container\"}"),
 		"p.json:2:2: /endpoints/0: owner needs a parameter" },
+	{ ENDPOINT("{\"id\":\"a\",\"method\":\"POST\",\"path\":\"/a\",\"owner\":\"container\",\"object\":\"body.C\","
+			   "\"body\":{\"properties\":{\"C\":{}}}}"),
+		"p.json:2:2: /endpoints/0: owner needs a parameter in the path or a required member" },
 	{ ENDPOINT("{\"id\":\"a\",\"method\":\"GET\",\"path\":\"/{x}\",\"params\":{\"x\":{}},\"owner\":\"container\"}"),
 		"p.json:1:1: : endpoint a has an owner, but containerName" },
 	{ ENDPOINT("{\"id\":\"a\",\"method\":\"GET\",\"path\":\"/a\",\"answerLabel\":\"x\"}"),
