@@ -54,12 +54,12 @@ void command_start(struct runner *r, struct op *op, const struct frame *f, int64
 	op->deadline_us = now_us + (int64_t)frame_num_or(f, FRAME_ATTR_TIMEOUT_MS, 0) * 1000;
 	if (spawn(&r->spawner, f, c->limit, &s, &c->fault) != 0) {
 		c->failed = c->exited = true;
-		c->report_fd = c->in_fd = -1;
+		c->in_fd = -1;
 		c->outputs[COMMAND_OUT].fd = c->outputs[COMMAND_ERR].fd = -1;
 		return;
 	}
+	c->started = true;
 	c->pid = s.pid;
-	c->report_fd = s.report_fd;
 	c->in_fd = s.in_fd;
 	c->outputs[COMMAND_OUT].fd = s.out_fd;
 	c->outputs[COMMAND_ERR].fd = s.err_fd;
@@ -166,10 +166,6 @@ unsigned command_poll(struct runner *r, struct op *op, struct pollfd *out)
 	unsigned n = 0;
 	bool drop;
 
-	if (c->report_fd >= 0) {
-		out[n++] = (struct pollfd){ .fd = c->report_fd, .events = POLLIN };
-		return n;
-	}
 	for (int s = 0; s < COMMAND_STREAMS; s++)
 		if (c->outputs[s].fd >= 0 && allowance(r, op, &c->outputs[s], &drop) > 0)
 			out[n++] = (struct pollfd){ .fd = c->outputs[s].fd, .events = POLLIN };
@@ -184,17 +180,6 @@ static short revents_of(int fd, const struct pollfd *polled, unsigned n)
 		if (polled[i].fd == fd)
 			return polled[i].revents;
 	return 0;
-}
-
-static void read_report(struct command *c)
-{
-	ssize_t n = read(c->report_fd, &c->fault, sizeof(c->fault));
-
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	c->failed = n == (ssize_t)sizeof(c->fault);
-	c->started = !c->failed;
-	util_closep(&c->report_fd);
 }
 
 static void read_output(struct runner *r, struct op *op, int s, int64_t now_us)
@@ -357,7 +342,6 @@ static void finish(struct runner *r, struct op *op)
 	if (!tell_end(r, op))
 		return;
 	close_stdin(c);
-	util_closep(&c->report_fd);
 	for (int s = 0; s < COMMAND_STREAMS; s++) {
 		if (c->outputs[s].fd >= 0 && !c->tty)
 			linger_add(&r->linger, STEAL_FD(c->outputs[s].fd));
@@ -391,8 +375,6 @@ void command_step(struct runner *r, struct op *op, const struct pollfd *polled, 
 	struct command *c = &op->u.command;
 
 	op->wake_us = op->deadline_us;
-	if (c->report_fd >= 0 && (c->exited || revents_of(c->report_fd, polled, n) != 0))
-		read_report(c);
 	if (now_us >= op->deadline_us) {
 		op->deadline_us = op->wake_us = CLOCK_NEVER;
 		if (!c->exited) {
@@ -404,9 +386,8 @@ void command_step(struct runner *r, struct op *op, const struct pollfd *polled, 
 		op->deadline_us = op->wake_us = CLOCK_NEVER;
 	if (r->wire.gone)
 		close_stdin(c);
-	if (c->report_fd < 0)
-		move_data(r, op, polled, n, now_us);
+	move_data(r, op, polled, n, now_us);
 	tell(r, op);
-	if (c->exited && c->report_fd < 0 && !kill_active(&op->kill) && (c->failed || drained(op, now_us)))
+	if (c->exited && !kill_active(&op->kill) && (c->failed || drained(op, now_us)))
 		finish(r, op);
 }

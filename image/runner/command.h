@@ -39,7 +39,6 @@ struct command {
 	bool tty;
 	int status;
 	struct spawn_fault fault;
-	int report_fd;
 	int in_fd;
 	struct command_output outputs[COMMAND_STREAMS];
 	uint64_t max_output;

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
 #include <termios.h>
 
 #include "image/runner/proc.h"
@@ -26,7 +27,6 @@ struct plan {
 /* Descriptors of the command's side. */
 struct side {
 	int in, out, err;
-	int report;
 	bool tty;
 };
 
@@ -195,38 +195,40 @@ static int open_pipes(bool want_stdin, struct spawned *out, struct side *child)
 	return pipe_into(&out->err_fd, &child->err, false);
 }
 
-NORETURN static void child_fail(const struct side *side, enum spawn_step step)
+/* The child's words to its parent, whose memory it shares. */
+NORETURN static void child_fail(struct spawn_fault *fault, enum spawn_step step)
 {
-	struct spawn_fault fault = { step, errno };
-	ssize_t n = write(side->report, &fault, sizeof(fault));
-
-	_exit(n == (ssize_t)sizeof(fault) ? 127 : 126);
+	*fault = (struct spawn_fault){ step, errno };
+	_exit(127);
 }
 
-NORETURN static void child_run(const struct spawner *s, const struct side *side, uint64_t limit)
+/* Runs in the parent's memory: of that it writes *fault and nothing else. */
+NORETURN static void child_run(const struct spawner *s, const struct side *side, uint64_t limit,
+	struct spawn_fault *fault)
 {
 	struct rlimit mark = { limit, limit };
 	struct sigaction dfl = { .sa_handler = SIG_DFL };
 	sigset_t none;
 
-	sigaction(SIGPIPE, &dfl, NULL); /* the only one that the runner ignores; handlers end with the exec */
+	/* SIGPIPE is the only one that the runner ignores. The handler of SIGCHLD would write into the runner. */
+	sigaction(SIGPIPE, &dfl, NULL);
+	sigaction(SIGCHLD, &dfl, NULL);
 	setsid();
 	if (dup2(side->in, 0) < 0 || dup2(side->tty ? side->in : side->out, 1) < 0 ||
 		dup2(side->tty ? side->in : side->err, 2) < 0)
-		child_fail(side, SPAWN_PIPE);
+		child_fail(fault, SPAWN_PIPE);
 	if (side->tty && ioctl(0, TIOCSCTTY, 0) != 0)
-		child_fail(side, SPAWN_TERMINAL);
+		child_fail(fault, SPAWN_TERMINAL);
 	if (setrlimit(RLIMIT_NOFILE, &s->nofile) != 0)
-		child_fail(side, SPAWN_LIMIT);
+		child_fail(fault, SPAWN_LIMIT);
 	/* Where the runtime has no such limit the environment alone marks the command. */
 	setrlimit(RLIMIT_MSGQUEUE, &mark);
 	if (plan.cwd[0] != '\0' && chdir(plan.cwd) != 0)
-		child_fail(side, SPAWN_CWD);
+		child_fail(fault, SPAWN_CWD);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	environ = plan.env;
-	execvp(plan.args[0], plan.args);
-	child_fail(side, SPAWN_EXEC);
+	execvpe(plan.args[0], plan.args, plan.env);
+	child_fail(fault, SPAWN_EXEC);
 }
 
 static void close_side(struct side *side)
@@ -234,14 +236,12 @@ static void close_side(struct side *side)
 	util_closep(&side->in);
 	util_closep(&side->out);
 	util_closep(&side->err);
-	util_closep(&side->report);
 }
 
 static int fail(struct spawned *out, struct side *side, struct spawn_fault *fault, enum spawn_step step, int code)
 {
 	*fault = (struct spawn_fault){ step, code };
 	close_side(side);
-	util_closep(&out->report_fd);
 	util_closep(&out->in_fd);
 	util_closep(&out->out_fd);
 	util_closep(&out->err_fd);
@@ -252,22 +252,27 @@ int spawn(const struct spawner *s, const struct frame *start, uint64_t limit, st
 	struct spawn_fault *fault)
 {
 	uint64_t flags = frame_num_or(start, FRAME_ATTR_FLAGS, 0);
-	struct side side = { -1, -1, -1, -1, (flags & FRAME_START_TTY) != 0 };
+	struct side side = { -1, -1, -1, (flags & FRAME_START_TTY) != 0 };
 
-	*out = (struct spawned){ 0, -1, -1, -1, -1 };
+	*out = (struct spawned){ 0, -1, -1, -1 };
 	if (!plan_make(start))
 		return fail(out, &side, fault, SPAWN_ARGUMENTS, E2BIG);
-	if (pipe_into(&out->report_fd, &side.report, false) != 0)
-		return fail(out, &side, fault, SPAWN_PIPE, errno);
 	if (side.tty && open_terminal(start, out, &side) != 0)
 		return fail(out, &side, fault, SPAWN_TERMINAL, errno);
 	if (!side.tty && open_pipes((flags & FRAME_START_STDIN) != 0, out, &side) != 0)
 		return fail(out, &side, fault, SPAWN_PIPE, errno);
-	out->pid = fork();
+	fault->code = 0;
+	out->pid = vfork();
 	if (out->pid == 0)
-		child_run(s, &side, limit);
+		child_run(s, &side, limit, fault);
 	if (out->pid < 0)
 		return fail(out, &side, fault, SPAWN_FORK, errno);
+	/* The child has its program now, or has failed and ends. */
+	if (fault->code != 0) {
+		while (waitpid(out->pid, NULL, 0) < 0 && errno == EINTR)
+			;
+		return fail(out, &side, fault, fault->step, fault->code);
+	}
 	close_side(&side);
 	return 0;
 }

@@ -1,8 +1,8 @@
 /*
  * Starts one command: its own session, pipes or terminal, environment and marks.
  *
- * The engine's pipes are never lent to it. What keeps the program from starting is told apart from what it does itself
- * by a pipe that the exec closes: end of file means that it runs, a struct spawn_fault that it does not.
+ * The engine's pipes are never lent to it. The child shares the runner's memory until it executes its program (vfork):
+ * nothing of the runner is copied for it, and what keeps the program from starting is known when spawn() returns.
  */
 #ifndef RUNNER_SPAWN_H
 #define RUNNER_SPAWN_H
@@ -26,7 +26,6 @@ const char *spawn_step_text(enum spawn_step step); /* "the working directory can
 
 struct spawned {
 	pid_t pid;
-	int report_fd; /* see above */
 	int in_fd; /* -1: the command reads /dev/null */
 	int out_fd; /* with a terminal: its master; in_fd is then a second descriptor of it */
 	int err_fd; /* -1 with a terminal */
@@ -36,7 +35,7 @@ struct spawner {
 	struct rlimit nofile; /* what a command gets; the runner raised its own */
 };
 
-/* start: a START frame with its attributes checked. limit: RLIMIT_MSGQUEUE. 0, or -1 with *fault. */
+/* start: a START frame with its attributes checked. limit: RLIMIT_MSGQUEUE. 0: the program runs; or -1 with *fault. */
 int spawn(const struct spawner *s, const struct frame *start, uint64_t limit, struct spawned *out,
 	struct spawn_fault *fault) MUSTCHECK;
 
