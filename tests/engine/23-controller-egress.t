@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What a sandbox reaches in each egress mode, and what it does not."""
 
+import json
 import os
 import subprocess
 import sys
@@ -16,7 +17,7 @@ LIMITS = {"memoryMb": 128}
 # A server on the engine's side: an allowed host's stand-in, and a resolver that writes down what it is asked.
 SERVER = r"""
 import socket, sys, threading
-http = socket.create_server(("0.0.0.0", 8099))
+http = socket.create_server(("::", 8099), family=socket.AF_INET6, dualstack_ipv6=True)
 dns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 dns.bind(("0.0.0.0", 53))
 def names():
@@ -36,15 +37,103 @@ while True:
 ASK = r"""exec 3<>/dev/tcp/$P/3128 || exit 9; printf '%s\r\n\r\n' "$1" >&3; head -c 300 <&3"""
 
 
+# Listens in a sandbox, where perl is what the small image has, and says hello.
+LISTEN = r"""exec perl -MIO::Socket::INET -e '
+my $s = IO::Socket::INET->new(Listen => 5, LocalAddr => "0.0.0.0", LocalPort => 8098, ReuseAddr => 1) or die;
+while (my $c = $s->accept) { print $c "hello\n"; close $c }'"""
+
+
 def in_engine(*words, **k):
     return subprocess.Popen([ENGINE, "exec", ENGINE_DIR, *words], stdout=subprocess.PIPE, text=True, **k)
 
 
+def said_in_engine(*words):
+    return in_engine(*words).communicate()[0]
+
+
+def reached(c, name, address, port):
+    """What a sandbox reads from there; "" when it reaches nothing."""
+    line = f"timeout 3 bash -c 'exec 3<>/dev/tcp/{address}/{port} && echo GET / >&3 && head -c 5 <&3' 2>/dev/null"
+    return c.call("exec", id=name, command=line, timeoutMs=20000)["stdout"]
+
+
+class Server:
+    def __enter__(self):
+        self.process = in_engine("python3", "-u", "-c", SERVER)
+        self.process.stdout.readline()
+        return self
+
+    def __exit__(self, *_):
+        subprocess.run([ENGINE, "exec", ENGINE_DIR, "sh", "-c",
+                        "for p in /proc/[0-9]*; do grep -q create_server $p/cmdline 2>/dev/null && kill ${p#/proc/}; done"],
+                       capture_output=True)
+        self.process.terminate()
+        self.said = self.process.communicate()[0]
+
+
+def test_isolation():
+    """Nothing but its own proxy: whatever the engine's release makes of an internal network."""
+    with Server(), client() as c:
+        try:
+            for name in (N, M):
+                c.call("create", name=name, limits={**LIMITS, "egress": "allowlist"})
+            x = lambda line, name=N: c.call("exec", id=name, command=line, timeoutMs=20000)["stdout"]  # noqa: E731
+            network = json.loads(docker("network", "inspect", f"{N}-net"))[0]
+            gateway = network["IPAM"]["Config"][0].get("Gateway", "").split("/")[0]
+            bridge = "br-" + network["Id"][:12]
+            equal("A.egress.5", "the host holds no IPv4 address on the sandbox's bridge",
+                  "inet " in said_in_engine("ip", "addr", "show", bridge), False)
+            if gateway:
+                equal("A.egress.5", f"what listens on the host is not reached by the gateway {gateway}",
+                      reached(c, N, gateway, 8099), "")
+            for line in said_in_engine("ip", "-6", "-o", "addr", "show", bridge).splitlines():
+                address = line.split()[3].split("/")[0]
+                equal("A.egress.5", f"nor by the bridge's {address}", reached(c, N, address + "%eth0", 8099), "")
+            shared = json.loads(docker("network", "inspect", "capybara-sandbox"))[0]["IPAM"]["Config"][0]["Gateway"]
+            equal("A.egress.5", "nor by the shared network's gateway", reached(c, N, shared.split("/")[0], 8099), "")
+            equal("A.egress.5", "the sandbox has no IPv6 address but the loopback's",
+                  [a.split()[-1] for a in x("cat /proc/net/if_inet6 2>/dev/null").splitlines() if a.split()[-1] != "lo"], [])
+            own = inspect(N + "-egress")["NetworkSettings"]["Networks"][f"{N}-net"]["IPAddress"]
+            neighbours = [e.split() for e in x("tail -n +2 /proc/net/arp").splitlines()]
+            equal("A.egress.2", "its only neighbour is its proxy",
+                  [e[0] for e in neighbours if e[2] != "0x0" and e[0] != own], [])
+            i = c.start("exec", id=M, command=LISTEN)
+            check("A.egress.5", "another sandbox listens", wait_for(lambda: reached(c, M, "127.0.0.1", 8098) == "hello", 30))
+            peer = inspect(M)["NetworkSettings"]["Networks"][f"{M}-net"]["IPAddress"]
+            proxies = inspect(M + "-egress")["NetworkSettings"]["Networks"].values()
+            equal("A.egress.5", "and is reached by itself", reached(c, M, peer, 8098), "hello")
+            equal("A.egress.5", "but not from here", reached(c, N, peer, 8098), "")
+            for address in (n["IPAddress"] for n in proxies):
+                line = f"timeout 3 bash -c 'exec 3<>/dev/tcp/{address}/3128 && echo up' 2>/dev/null"
+                equal("A.egress.5", f"nor is its proxy at {address}", x(line), "")
+            c.notify("$/cancelRequest", id=i)
+            c.answer(i)
+        finally:
+            for name in (N, M):
+                c.call("destroy", id=name)
+
+
+def test_open():
+    """The shared network, where the deployment allows it: two sandboxes on one bridge do not reach each other."""
+    with client(extra=["--allow-open-egress"]) as c:
+        try:
+            for name in (N, M):
+                c.call("create", name=name, limits={**LIMITS, "egress": "open"})
+            i = c.start("exec", id=M, command=LISTEN)
+            check("A.egress.5", "open: another sandbox listens", wait_for(lambda: reached(c, M, "127.0.0.1", 8098) == "hello", 30))
+            peer = inspect(M)["NetworkSettings"]["Networks"]["capybara-sandbox"]["IPAddress"]
+            equal("A.egress.5", "open: and is reached by itself", reached(c, M, peer, 8098), "hello")
+            equal("A.egress.5", "open: but not from here", reached(c, N, peer, 8098), "")
+            c.notify("$/cancelRequest", id=i)
+            c.answer(i)
+        finally:
+            for name in (N, M):
+                c.call("destroy", id=name)
+
+
 def test_allowlist():
     gateway = subprocess.run([ENGINE, "gateway", ENGINE_DIR], capture_output=True, text=True).stdout.strip() or "10.201.0.1"
-    server = in_engine("python3", "-u", "-c", SERVER)
-    server.stdout.readline()
-    try:
+    with Server() as server:
         with client() as c:
             c.call("create", name=N, limits={**LIMITS, "egress": "allowlist", "allowHosts": ["good.example:8099", "plain.example"]},
                    testOptions={"egressTestHosts": {"good.example": [gateway]}})
@@ -73,20 +162,9 @@ def test_allowlist():
             equal("A.egress.5", "external names do not resolve", x("timeout 10 getent hosts outside.example")["stdout"], "")
             check("A.egress.5", "the proxy's own does", f"{N}-egress" in x(f"getent hosts {N}-egress")["stdout"])
             equal("A.egress.5", "another sandbox's proxy has no name here", x(f"timeout 10 getent hosts {M}-egress")["stdout"], "")
-            peer = inspect(M)["NetworkSettings"]["Networks"][f"{M}-net"]["IPAddress"]
-            proxy = inspect(M + "-egress")["NetworkSettings"]["Networks"]["capybara-sandbox"]["IPAddress"]
-            for what, address in (("another sandbox", peer), ("another sandbox's proxy", proxy)):
-                r = x(f"timeout 2 bash -c 'echo >/dev/tcp/{address}/3128' 2>&1 && echo reached")
-                check("A.egress.5", f"{what} is not reached", "reached" not in r["stdout"], r)
             c.call("destroy", id=N)
             c.call("destroy", id=M)
-    finally:
-        subprocess.run([ENGINE, "exec", ENGINE_DIR, "sh", "-c",
-                        "for p in /proc/[0-9]*; do grep -q create_server $p/cmdline 2>/dev/null && kill ${p#/proc/}; done"],
-                       capture_output=True)
-        server.terminate()
-        said = server.communicate()[0]
-    check("A.egress.5", "the resolver on the engine's side was asked for no external name", "outside" not in said, said)
+    check("A.egress.5", "the resolver on the engine's side was asked for no external name", "outside" not in server.said, server.said)
 
 
 def test_none():
@@ -115,5 +193,5 @@ def test_names():
         equal("B.9", "leaves nothing", leftovers(N), [])
 
 
-run(test_none, test_names, test_allowlist)
+run(test_none, test_names, test_allowlist, test_isolation, test_open)
 done()
