@@ -23,13 +23,16 @@ class Zone:
 
     a, aaaa: lists of addresses, or an rcode for that family. cname: chain of names in front of the addresses. owner: the
     addresses stand under this name instead. delay: seconds, or {A: …, AAAA: …}. drop: families never answered. tc: UDP
-    answers are cut. each: list of lists for a, one after the other (rebinding). raw: function(query) -> answer bytes.
+    answers are cut. each: list of lists for a, one after the other (rebinding). raw: function(query, question, kind) -> answer
+    bytes. before: function(server, query, question, kind, peer) that sends what it likes ahead of a UDP answer.
     """
 
-    def __init__(self, a=(), aaaa=(), cname=(), owner=None, ttl=0, delay=0, drop=(), tc=False, each=None, raw=None):
+    def __init__(self, a=(), aaaa=(), cname=(), owner=None, ttl=0, delay=0, drop=(), tc=False, each=None, raw=None,
+                 before=None):
         self.families = {A: a, AAAA: aaaa}
         self.cname, self.owner, self.ttl, self.delay = cname, owner, ttl, delay
         self.drop, self.tc, self.each, self.raw = drop, tc, each, raw
+        self.before = before
         self.asked = 0
 
 
@@ -37,6 +40,7 @@ class Server:
     def __init__(self):
         self.zones = {}
         self.asked = []  # (name, type, transport)
+        self.ports = set()  # that questions came from
         self.lock = threading.Lock()
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.udp.bind(("127.0.0.1", 0))
@@ -63,10 +67,11 @@ class Server:
     def serve_udp(self):
         while True:
             query, peer = self.udp.recvfrom(4096)
+            self.ports.add(peer[1])
             threading.Thread(target=self.answer_udp, args=(query, peer), daemon=True).start()
 
     def answer_udp(self, query, peer):
-        answer = self.answer(query, "udp")
+        answer = self.answer(query, "udp", peer)
         if answer is not None:
             self.udp.sendto(answer, peer)
 
@@ -84,7 +89,7 @@ class Server:
                     return
                 sock.sendall(struct.pack(">H", len(answer)) + answer)
 
-    def answer(self, query, transport):
+    def answer(self, query, transport, peer=None):
         labels, at = [], 12
         while query[at]:
             labels.append(query[at + 1:at + 1 + query[at]].decode("latin-1").lower())
@@ -103,6 +108,8 @@ class Server:
                 zone.asked += 1
         if zone is None:
             return self.message(query, question, NXDOMAIN, [])
+        if zone.before is not None and transport == "udp":
+            zone.before(self, query, question, kind, peer)
         if kind in zone.drop:
             return None
         delay = zone.delay.get(kind, 0) if isinstance(zone.delay, dict) else zone.delay

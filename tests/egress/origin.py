@@ -171,6 +171,11 @@ class Http:
         self.send("HTTP/1.1 304 Not Modified\r\nContent-Length: 1000\r\n\r\n")
         return True
 
+    def on_raw(self, head, body, argument):
+        """The bytes of the path, in hex; then the next request is waited for."""
+        self.send(bytes.fromhex(argument))
+        return True
+
     def on_redirect(self, head, body, argument):
         self.send("HTTP/1.1 302 Found\r\nLocation: http://elsewhere.test/\r\nContent-Length: 0\r\n\r\n")
         return True

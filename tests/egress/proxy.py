@@ -129,12 +129,15 @@ class Conn:
 
 
 class Egressd:
-    def __init__(self, directory, env=None, config=None, arguments=(), listen=True, wait=True):
+    def __init__(self, directory, env=None, config=None, arguments=(), listen=True, wait=True,
+                 wrapper=()):
         self.port = free_port()
         self.directory = directory
         self.log_path = os.path.join(directory, f"egressd-{self.port}.log")
         self.env = {"PATH": os.environ["PATH"], "LISTEN": f"127.0.0.1:{self.port}", **(env or {})}
-        self.env.setdefault("ASAN_OPTIONS", os.environ.get("ASAN_OPTIONS", "detect_leaks=1"))
+        # Freed memory that the sanitizer keeps would look like memory in use.
+        asan = self.env.get("ASAN_OPTIONS", os.environ.get("ASAN_OPTIONS", "detect_leaks=1"))
+        self.env["ASAN_OPTIONS"] = asan + ":quarantine_size_mb=1"
         if not listen:
             self.env.pop("LISTEN")
         arguments = list(arguments)
@@ -143,7 +146,7 @@ class Egressd:
             self.write_config(config)
             arguments += ["--config", self.config]
         self.log = open(self.log_path, "ab")
-        self.process = subprocess.Popen([PROGRAM, *arguments], env=self.env, stdin=subprocess.DEVNULL,
+        self.process = subprocess.Popen([*wrapper, PROGRAM, *arguments], env=self.env, stdin=subprocess.DEVNULL,
                                         stdout=self.log, stderr=self.log)
         self.conns = []
         self.barriers = 0

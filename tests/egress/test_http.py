@@ -151,6 +151,77 @@ class Http(base.Case):
                 answer = self.request(self.egressd.connect(), f"http://allowed.test/{path}")
                 self.assert_refused(answer, status, reason)
 
+    def raw(self, answer, method="GET", fields=()):
+        """What the client gets of this answer, up to the next one, which must be the next request's."""
+        conn = self.egressd.connect()
+        status, named, body = self.request(conn, f"http://allowed.test/raw/{answer.hex()}", method, fields)
+        if named.get("connection") == "close":
+            self.assertTrue(conn.closed())
+        else:
+            again = self.request(conn, "http://allowed.test/second")
+            self.assertEqual((again[0], again[2].split(b"\r\n")[0]), (200, b"GET /second HTTP/1.1"))
+        return status, named, body
+
+    def test_answers_that_could_be_read_twice(self):
+        ok, smuggled = b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
+        for fields in (b"Content-Length: 3\r\nContent-Length: 4", b"Content-Length: 3, 4", b"Content-Length: +3", b"Content-Length: -1",
+                       b"Content-Length: 0x3", b"Content-Length: 99999999999999999999", b"Content-Length: 3 3", b"Content-Length:",
+                       b"Transfer-Encoding: gzip, chunked", b"Transfer-Encoding: chunked, gzip", b"Transfer-Encoding: identity",
+                       b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", b"Transfer-Encoding: xchunked",
+                       b"X: a\rb", b"X: a\0b", b"X : a", b"X Y: a", b": a", b"X", b"Content-Length : 3",
+                       b"\x0bTransfer-Encoding: chunked", b"Transfer-Encoding\x00: chunked"):
+            with self.subTest(fields=fields):
+                status, named, body = self.raw(ok + fields + b"\r\n\r\nabc" + smuggled)
+                self.assertNotIn(b"evil", body)
+                self.assertEqual((status, named[":phrase"].rpartition("(")[2]), (502, "origin-malformed)"))
+
+    def test_start_lines_of_answers(self):
+        for line in (b"HTTP/2.0 200 OK", b"HTTP/1.1 2000 OK", b"HTTP/1.1 20 OK", b"HTTP/1.1 099 x", b"HTTP/1.1 abc", b"ICY 200 OK",
+                     b"HTTP/1.1  200 OK", b"http/1.1 200 OK", b"\r\n\r\nHTTP/1.1 200", b"HTTP/1.1 200 a\0b", b"HTTP/1.1 999999999999"):
+            with self.subTest(line=line):
+                self.assertEqual(self.raw(line + b"\r\nContent-Length: 3\r\n\r\nabc")[0], 502)
+        self.assertEqual(self.raw(b"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nabc")[2], b"abc")
+
+    def test_chunks_of_answers(self):
+        head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        for chunks in (b"zz\r\n", b"-1\r\nabc\r\n", b"0x3\r\nabc\r\n", b"ffffffffffffffffff\r\nabc", b"3\r\nabcd\r\n0\r\n\r\n",
+                       b"3\r\nab\r\n0\r\n\r\n", b" 3\r\nabc\r\n0\r\n\r\n", b"+3\r\nabc\r\n"):
+            with self.subTest(chunks=chunks):
+                conn = self.egressd.connect()
+                conn.send(f"GET http://allowed.test/raw/{(head + chunks).hex()} HTTP/1.1\r\nHost: a\r\n\r\n")
+                try:
+                    whole = b"0\r\n\r\n" in conn.rest()
+                except ConnectionResetError:
+                    whole = False
+                self.assertFalse(whole, "a cut answer must not look whole")
+
+    def test_answers_without_a_body(self):
+        """HEAD, 204 and 304 end with their head, whatever their fields say; what follows is nobody's answer."""
+        more = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
+        for status, method in ((200, "HEAD"), (204, "GET"), (304, "GET")):
+            for fields in (b"Content-Length: 45\r\n", b"Transfer-Encoding: chunked\r\n", b""):
+                if status == 204 and fields:
+                    continue  # a server may not send them there (RFC 9110 section 8.6)
+                with self.subTest(status=status, method=method, fields=fields):
+                    got, named, body = self.raw(b"HTTP/1.1 %d X\r\n%s\r\n%s" % (status, fields, more), method)
+                    self.assertEqual((got, body), (status, b""))
+
+    def test_too_many_interim_answers(self):
+        final = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+        conn = self.egressd.connect()
+        conn.send(f"GET http://allowed.test/raw/{(b'HTTP/1.1 102 x' + b'%c%c%c%c' % (13, 10, 13, 10)).hex() * 40}{final.hex()} "
+                  "HTTP/1.1\r\nHost: a\r\n\r\n")
+        seen = 0
+        with self.assertRaises((EOFError, ConnectionResetError)):
+            while conn.head()[0] == 102:
+                seen += 1
+        self.assertLessEqual(seen, 16)
+
+    def test_101_is_for_who_asked(self):
+        for answer in (b"HTTP/1.1 101 X\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nraw",
+                       b"HTTP/1.1 101 X\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"):
+            self.assertEqual(self.raw(answer)[0], 502)
+
     def test_cut_answer_is_not_whole(self):
         conn = self.egressd.connect().send("GET http://allowed.test/short HTTP/1.1\r\nHost: a\r\n\r\n")
         self.assertEqual(conn.head()[0], 200)

@@ -1,13 +1,14 @@
 """Names to addresses: every kind of answer, and what may never happen with it."""
 
 import ipaddress
+import socket
 import struct
 import time
 
 import base
 import dns
 from base import PUBLIC, PUBLIC6
-from dns import A, AAAA, Zone
+from dns import A, AAAA, Server, Zone
 from proxy import wait_for
 
 
@@ -127,6 +128,92 @@ class Resolve(base.Case):
 
         wait_for(asked_again, "the TTL to pass")
 
+    def test_answers_that_belong_to_no_question(self):
+        """Another id, another name, another type, another sender: none of them is taken; the right one that follows is."""
+        evil = socket.inet_aton("11.22.33.66")
+
+        def forge(server, query, question, kind, peer):
+            if kind != A:
+                return
+            good = Server.message(query, question, 0, [dns.record("allowed.test", A, evil, 60)])
+            other_id = bytes([query[0] ^ 0x55, query[1] ^ 0xaa]) + good[2:]
+            server.udp.sendto(other_id, peer)
+            name = dns.encode_name("other.test") + struct.pack(">HH", A, 1)
+            server.udp.sendto(Server.message(query, name, 0, [dns.record("other.test", A, evil, 60)]), peer)
+            kind6 = dns.encode_name("allowed.test") + struct.pack(">HH", AAAA, 1)
+            server.udp.sendto(Server.message(query, kind6, 0, [dns.record("allowed.test", A, evil, 60)]), peer)
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+                stranger.bind(("127.0.0.1", 0))
+                try:
+                    stranger.sendto(good, peer)
+                except OSError:
+                    pass  # a connected socket of the resolver refuses it
+            server.udp.sendto(good[:7], peer)
+
+        self.assert_verdict(Zone([PUBLIC], before=forge), 200)
+        self.assertEqual(self.egressd.decisions()[-1]["address"], PUBLIC)
+
+    def test_questions_come_from_many_ports(self):
+        self.dns.zones["*.wild.test"] = Zone([PUBLIC])
+        self.dns.ports.clear()
+        for i in range(100):
+            self.egressd.tunnel(f"n{i}.wild.test:22")  # refused by its port: no question
+        self.assertEqual(self.dns.ports, set())
+        for i in range(20):
+            self.assertEqual(self.egressd.tunnel(f"n{i}.wild.test:7")[0], 200)
+        self.assertGreater(len(self.dns.ports), 10)
+
+    def test_a_referral_is_no_answer(self):
+        """A lame server: no error, no address, only where else one might ask."""
+        def refer(query, question, kind):
+            authority = dns.record("test", 2, dns.encode_name("ns.elsewhere.test"), 60)
+            glue = dns.record("ns.elsewhere.test", A, socket.inet_aton(PUBLIC), 60)
+            return query[:2] + struct.pack(">HHHHH", 0x8000, 1, 0, 1, 1) + question + authority + glue
+
+        self.assert_verdict(Zone(raw=refer), 502, "dns-no-address")
+        self.assertEqual({q[0] for q in self.dns.questions()}, {"allowed.test"})
+
+    def test_additional_records_are_no_answer(self):
+        def extra(query, question, kind):
+            glue = dns.record("allowed.test", A, socket.inet_aton(PUBLIC), 60)
+            return query[:2] + struct.pack(">HHHHH", 0x8180, 1, 0, 0, 1) + question + glue
+
+        self.assert_verdict(Zone(raw=extra), 502, "dns-no-address")
+
+    def test_the_hosts_file_is_not_read(self):
+        with open("/etc/hosts", encoding="utf-8") as f:
+            self.assertIn("localhost", f.read())
+        e = self.start({"ALLOW_HOSTS": "localhost", "ALLOW_CONNECT_PORTS": "7"})
+        self.assertEqual(e.tunnel("localhost:7")[0], 502)
+        self.assertEqual(e.decisions()[-1]["reason"], "dns-not-found")
+        self.assertIn("localhost", {q[0] for q in self.dns.questions()})
+
+    def test_no_ttl_is_not_kept(self):
+        for _ in range(3):
+            self.assert_verdict(Zone([PUBLIC], ttl=0), 200)
+        self.assertEqual(len([q for q in self.dns.questions() if q[1] == A]), 3)
+
+    def test_a_huge_ttl_is_kept_no_longer_than_the_limit(self):
+        self.egressd = self.start({**self.env, "TIMEOUT_CACHE": "300ms"})
+        zone = Zone(each=[[PUBLIC], ["10.0.0.1"]], ttl=0x7fffffff)
+        self.assert_verdict(zone, 200)
+        wait_for(lambda: self.verdict(zone)[1] == "address-refused", "the new answer")
+
+    def test_a_failure_is_not_kept(self):
+        self.assert_verdict(Zone(dns.SERVFAIL, dns.SERVFAIL), 502, "dns-failed")
+        self.assert_verdict(Zone(dns.NXDOMAIN, dns.NXDOMAIN), 502, "dns-not-found")
+        self.assert_verdict(Zone([PUBLIC]), 200)
+
+    def test_truncated_and_no_tcp(self):
+        """The server says "ask by TCP" and hangs up there."""
+        def cut(query, question, kind):
+            return Server.message(query, question, 0, [], flags=0x8380)
+
+        status, reason, _ = self.verdict(Zone(raw=cut))
+        self.assertIn((status, reason), ((502, "dns-failed"), (502, "dns-malformed"), (504, "dns-timeout"),
+                                         (502, "dns-no-address")))
+        self.assert_verdict(Zone([PUBLIC]), 200)
+
     def test_a_denied_name_is_never_asked(self):
         status, _ = self.egressd.tunnel("evil.test:7")
         self.assertEqual(status, 403)
@@ -182,6 +269,23 @@ class Resolve(base.Case):
 
 
 class Limits(base.Case):
+    def test_names_at_once(self):
+        e = self.start({"ALLOW_HOSTS": "*.wild.test *.other.test", "ALLOW_CONNECT_PORTS": "7", "TIMEOUT_DNS": "2s",
+                        "LIMITS_LOOKUPS": "4"})
+        self.dns.zones["*.wild.test"] = self.dns.zones["*.other.test"] = Zone([PUBLIC], drop=(A, AAAA))
+        conns = [e.connect().send(f"CONNECT n{i}.{zone}.test:7 HTTP/1.1\r\n\r\n")
+                 for i in range(3) for zone in ("wild", "other")]
+        self.assertEqual(sorted(conn.head()[0] for conn in conns), [503, 503, 504, 504, 504, 504])
+        self.assertIn("dns-busy", {d["reason"] for d in e.decisions()})
+
+    def test_names_that_are_kept(self):
+        e = self.start({"ALLOW_HOSTS": "*.wild.test", "ALLOW_CONNECT_PORTS": "7", "LIMITS_CACHED_NAMES": "2"})
+        self.dns.zones["*.wild.test"] = Zone([PUBLIC], ttl=300)
+        for i in (1, 2, 3, 3, 2, 1):
+            self.assertEqual(e.tunnel(f"n{i}.wild.test:7")[0], 200)
+        asked = [q[0] for q in self.dns.questions() if q[1] == A]
+        self.assertEqual(asked, ["n1.wild.test", "n2.wild.test", "n3.wild.test", "n1.wild.test"])
+
     def test_lookups_of_one_wildcard(self):
         e = self.start({"ALLOW_HOSTS": "*.wild.test allowed.test", "ALLOW_CONNECT_PORTS": "7", "TIMEOUT_DNS": "2s",
                         "LIMITS_LOOKUPS_PER_RULE": "4"})

@@ -105,6 +105,48 @@ static void test_rows_are_well_formed(void)
 	}
 }
 
+/* The next address or the one before, by carrying from the last byte; round at both ends. */
+static void step(struct addr *a, int by)
+{
+	unsigned i = a->len;
+
+	while (i-- > 0) {
+		bool carries = a->bytes[i] == (by > 0 ? 0xff : 0);
+		a->bytes[i] = (uint8_t)(a->bytes[i] + by);
+		if (!carries)
+			return;
+	}
+}
+
+/* The first and the last address of each row are in it, or in a narrower one; the neighbours on both sides are not. */
+static void test_edges(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct cidr c;
+		if (!UNIT_CHECK(cidr_parse(slice_str(rows[i].text), &c), "%s", rows[i].text))
+			continue;
+		struct addr first = c.addr, last = c.addr, before, after;
+		for (unsigned bit = c.bits; bit < 8u * c.addr.len; bit++)
+			last.bytes[bit / 8] |= (uint8_t)(0x80 >> bit % 8);
+		before = first;
+		after = last;
+		step(&before, -1);
+		step(&after, 1);
+		UNIT_CHECK(cidr_has(&c, &first) && cidr_has(&c, &last), "%s", rows[i].text);
+		UNIT_CHECK(strcmp(addr_judge(&after).block, rows[i].text) != 0, "after %s", rows[i].text);
+		UNIT_CHECK(strcmp(addr_judge(&before).block, rows[i].text) != 0, "before %s", rows[i].text);
+		struct addr ends[] = { first, last };
+		for (size_t e = 0; e < ARRAY_SIZE(ends); e++) {
+			struct addr_verdict v = addr_judge(&ends[e]);
+			bool narrower = v.via != NULL;
+			for (size_t j = 0; j < i; j++)
+				narrower = narrower || strcmp(v.block, rows[j].text) == 0;
+			UNIT_CHECK(narrower || strcmp(v.block, rows[i].text) == 0, "%s end of %s in %s", e == 0 ? "first" : "last",
+				rows[i].text, v.block);
+		}
+	}
+}
+
 static void test_classes(void)
 {
 	static const struct {
@@ -205,6 +247,7 @@ static const struct unit_test tests[] = {
 	{ "refused", test_refused },
 	{ "allowed", test_allowed },
 	{ "rows_are_well_formed", test_rows_are_well_formed },
+	{ "edges", test_edges },
 	{ "classes", test_classes },
 	{ "no_family_is_refused", test_no_family_is_refused },
 	{ "text_has_one_spelling_of_ipv4", test_text_has_one_spelling_of_ipv4 },

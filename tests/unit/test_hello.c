@@ -4,7 +4,7 @@
 #include "tests/unit/unit.h"
 
 struct bytes {
-	uint8_t p[4096];
+	uint8_t p[2 * HELLO_MAX];
 	size_t n;
 };
 
@@ -147,6 +147,58 @@ static void test_names_that_are_none(void)
 	CU_ASSERT_EQUAL(read_by(&b, 4096, NULL, NULL), HELLO_MALFORMED);
 }
 
+/* What clients of all ages send: the version, GREASE (RFC 8701) around the name, much after it, up to the limit. */
+static void test_shapes(void)
+{
+	static const struct {
+		unsigned version;
+		bool grease;
+		size_t padding;
+		enum hello_result result;
+	} rows[] = {
+		{ 0x0301, false, 0, HELLO_NAME }, /* TLS 1.0 */
+		{ 0x0302, false, 0, HELLO_NAME },
+		{ 0x0303, false, 0, HELLO_NAME },
+		{ 0x0304, false, 0, HELLO_NAME }, /* nobody's legacy_version, and no harm */
+		{ 0x0300, false, 0, HELLO_NAME }, /* SSL 3.0 with extensions: the server refuses it */
+		{ 0x0200, false, 0, HELLO_MALFORMED },
+		{ 0x0303, true, 0, HELLO_NAME },
+		{ 0x0303, true, 1800, HELLO_NAME }, /* post-quantum key shares */
+		{ 0x0303, true, SIZE_MAX, HELLO_NAME }, /* as long as it may be */
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct bytes plain = message("allowed.test", false, false), m = { .n = 0 };
+		size_t fixed = 4 + 2 + 32 + 1 + 32 + 2 + 4 + 2 + 2, name = plain.n - 47, grease = rows[i].grease ? 4 : 0;
+		size_t pad = rows[i].padding == SIZE_MAX ? HELLO_MAX + 4 - fixed - name - 2 * grease - 4 : rows[i].padding;
+		size_t extensions = name + 2 * grease + (pad > 0 ? 4 + pad : 0);
+		put_number(&m, 1, 1);
+		put_number(&m, 3, fixed - 4 + extensions);
+		put_number(&m, 2, rows[i].version);
+		m.n += 32;
+		put_number(&m, 1, 32); /* a session id */
+		m.n += 32;
+		put_number(&m, 2, 4);
+		put_number(&m, 2, rows[i].grease ? 0x3a3a : 0x1302);
+		put_number(&m, 2, 0x1301);
+		put_number(&m, 2, 0x0100);
+		put_number(&m, 2, extensions);
+		put_number(&m, rows[i].grease ? 4 : 0, 0x0a0a0000);
+		put(&m, plain.p + 47, name);
+		put_number(&m, rows[i].grease ? 4 : 0, 0xfafa0000);
+		if (pad > 0) {
+			put_number(&m, 2, 21);
+			put_number(&m, 2, pad);
+			m.n += pad;
+		}
+		struct bytes b = records(&m, 16000);
+		struct host host = { 0, "" };
+		enum hello_result r = read_by(&b, 1400, &host, NULL);
+		UNIT_CHECK(r == rows[i].result, "row %zu: %d", i, (int)r);
+		UNIT_CHECK(r != HELLO_NAME || strcmp(host.name, "allowed.test") == 0, "row %zu", i);
+	}
+}
+
 static void test_not_tls(void)
 {
 	static const char *const other[] = { "SSH-2.0-OpenSSH", "GET / HTTP/1.1\r\n", "\x16\x02\x01", "\x15\x03\x01", "\x80\x2e" };
@@ -195,6 +247,7 @@ static const struct unit_test tests[] = {
 	{ "encrypted_hello_is_noticed", test_encrypted_hello_is_noticed },
 	{ "no_name", test_no_name },
 	{ "names_that_are_none", test_names_that_are_none },
+	{ "shapes", test_shapes },
 	{ "not_tls", test_not_tls },
 	{ "every_length_is_checked", test_every_length_is_checked },
 	{ "bounds", test_bounds },
