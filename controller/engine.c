@@ -36,6 +36,8 @@ struct engine_call {
 	bool overflow;
 	bool has_version; /* Api-Version was there */
 	bool refused; /* the proxy's own refusal */
+	time_t date;
+	char policy[80];
 	unsigned version;
 	char error[CURL_ERROR_SIZE];
 };
@@ -130,6 +132,15 @@ static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg, voi
 
 /* --- the answer -------------------------------------------------------------------------------------------------- */
 
+static void put_printable(char *out, size_t size, struct slice s)
+{
+	size_t n = 0;
+
+	for (; n < s.len && n < size - 1; n++)
+		out[n] = s.p[n] >= ' ' && s.p[n] <= '~' ? s.p[n] : '?';
+	out[n] = '\0';
+}
+
 static size_t on_header(char *p, size_t size, size_t n, void *arg)
 {
 	struct engine_call *call = arg;
@@ -152,6 +163,14 @@ static size_t on_header(char *p, size_t size, size_t n, void *arg)
 		call->version = minor;
 	} else if (slice_case_is(name, "X-Dockerproxy-Reason")) {
 		call->refused = true;
+	} else if (slice_case_is(name, "X-Dockerproxy-Policy")) {
+		put_printable(call->policy, sizeof(call->policy), value);
+	} else if (slice_case_is(name, "Date")) {
+		char text[64];
+
+		put_printable(text, sizeof(text), value);
+		time_t date = curl_getdate(text, NULL);
+		call->date = date > 0 ? date : 0;
 	}
 	return size * n;
 }
@@ -261,6 +280,8 @@ static void collect_done(struct engine *e)
 		if (msg->msg != CURLMSG_DONE)
 			continue;
 		curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, (char **)&call);
+		reply.date = call->date;
+		memcpy(reply.policy, call->policy, sizeof(reply.policy));
 		if (msg->data.result == CURLE_OK)
 			judge_answer(call, &reply);
 		else

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "controller/deployment.h"
 #include "libgate/err.h"
@@ -27,6 +28,8 @@ struct engine_reply {
 	bool maybe_done; /* with status 0: the request may have reached the engine, whatever became of the answer */
 	const struct json_node *json; /* the parsed body, or NULL */
 	struct err err; /* set unless status is 2xx or 304 */
+	time_t date; /* by the answer's own clock; 0 when it has none */
+	char policy[80]; /* digest of the policy that refused, by dockerproxy's word; "" when it is not told */
 };
 
 /* Called once, from the loop, unless the call is cancelled. The reply lives until it returns. */

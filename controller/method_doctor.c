@@ -6,8 +6,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "controller/doctor.h"
+#include "controller/reach.h"
+#include "controller/runner.h"
+
+#define CLOCK_OFF_SECONDS 5
+#define CLOCK_WRONG_SECONDS 300 /* half of what reconcile takes for young */
 
 struct doctor {
 	struct call *call;
@@ -15,6 +21,7 @@ struct doctor {
 	struct json_object *checks;
 	struct json_object *result;
 	unsigned failed;
+	bool answers; /* the endpoint does */
 };
 
 enum grade { GRADE_OK, GRADE_WARN, GRADE_FAIL };
@@ -49,25 +56,55 @@ static const struct config *config_of(const struct doctor *d)
 
 /* --- what each answer means -------------------------------------------------------------------------------------- */
 
+static void judge_api(struct doctor *d, const struct engine_reply *r)
+{
+	unsigned used = engine_api_minor(d->call->controller->engine);
+	struct slice newest = SLICE_LIT("?");
+
+	json_get_string(r->json, "ApiVersion", &newest);
+	report(d, "api", GRADE_OK, NULL, "1.%u is spoken; the engine's newest is %.*s", used, SLICE_ARG(newest));
+}
+
+/* Limits of time are kept by monotonic clocks; the ages that reconcile judges are not. */
+static void judge_clock(struct doctor *d, const struct engine_reply *r)
+{
+	static const char mend[] =
+		"have both hosts keep their time by NTP; until then reconcile misjudges what is in the making";
+	int64_t off = (int64_t)r->date - (int64_t)time(NULL), size = off < 0 ? -off : off;
+
+	if (r->date == 0)
+		report(d, "clock", GRADE_WARN, "look at what stands between here and the engine",
+			"the engine's answers have no Date");
+	else if (size > CLOCK_OFF_SECONDS)
+		report(d, "clock", size > CLOCK_WRONG_SECONDS ? GRADE_FAIL : GRADE_WARN, mend,
+			"the engine's clock is %lld s %s ours", (long long)size, off < 0 ? "behind" : "ahead of");
+	else
+		report(d, "clock", GRADE_OK, NULL, "the engine's clock agrees with ours");
+}
+
 static bool judge_version(struct doctor *d, const struct engine_reply *r)
 {
 	struct slice version = SLICE_LIT("?");
 
 	if (r->status != 200) {
-		report(d, "endpoint", GRADE_FAIL, "start dockerproxy, and compare the endpoint with its listen", "%s",
-			r->err.text);
+		report(d, "endpoint", GRADE_FAIL,
+			r->err.code == EPROTO ? "use an engine of release 20.10 (API 1.41) or later"
+								  : "start dockerproxy, and compare the endpoint with its listen",
+			"%s", r->err.text);
 		return false;
 	}
 	json_get_string(r->json, "Version", &version);
-	report(d, "endpoint", GRADE_OK, NULL, "%s answers: engine %.*s, API 1.%u", config_of(d)->endpoint,
-		SLICE_ARG(version), engine_api_minor(d->call->controller->engine));
+	report(d, "endpoint", GRADE_OK, NULL, "%s answers: engine %.*s", config_of(d)->endpoint, SLICE_ARG(version));
+	judge_api(d, r);
+	judge_clock(d, r);
 	return true;
 }
 
 static bool judge_policy(struct doctor *d, const struct engine_reply *r)
 {
 	if (r->status == 0 && r->err.code == EACCES)
-		report(d, "policy", GRADE_OK, NULL, "what the sandbox policy does not name is refused (GET /info)");
+		report(d, "policy", GRADE_OK, NULL, "what the sandbox policy does not name is refused (GET /info)%s%s",
+			r->policy[0] != '\0' ? "; it is " : "", r->policy);
 	else if (r->status != 0)
 		report(d, "policy", GRADE_FAIL, "point the endpoint at dockerproxy, never at the engine's own socket",
 			"the engine answers GET /info itself: there is no policy in front of it");
@@ -90,6 +127,17 @@ static bool judge_image(struct doctor *d, const struct engine_reply *r, const ch
 
 static bool judge_sandbox_image(struct doctor *d, const struct engine_reply *r)
 {
+	const struct json_node *labels = json_get(json_get(r->json, "Config"), "Labels");
+	struct slice version = SLICE_LIT("");
+	bool runner = json_get_string(labels, RUNNER_LABEL, &version) && slice_is(version, RUNNER_LABEL_VERSION);
+
+	if (r->status == 200 && !runner && config_of(d)->exec_mode != EXEC_MODE_ENGINE)
+		report(d, "runner", config_of(d)->exec_mode == EXEC_MODE_RUNNER ? GRADE_FAIL : GRADE_WARN,
+			"make the image by image/build, or set execMode to engine", "%s has no runner of this version: %s",
+			config_of(d)->image,
+			config_of(d)->exec_mode == EXEC_MODE_RUNNER ? "no command can run" : "each command takes an engine exec");
+	else if (r->status == 200 && runner)
+		report(d, "runner", GRADE_OK, NULL, "%s holds it", config_of(d)->image);
 	return judge_image(d, r, "image", config_of(d)->image);
 }
 
@@ -182,6 +230,45 @@ static void check_configuration(struct doctor *d)
 			"allowOpenEgress is on: sandboxes may reach whatever this host reaches");
 }
 
+static void finish(struct doctor *d)
+{
+	struct call *call = d->call;
+	struct json_object *result = d->result;
+
+	jset_bool(result, "healthy", d->failed == 0);
+	free(d);
+	call_result(call, result);
+}
+
+static void on_reach(enum reach r, const char *sandbox, const char *where, void *arg)
+{
+	static const char mend[] =
+		"have dockerproxy listen on a unix socket or on loopback, and keep sandboxes off its network";
+	struct doctor *d = arg;
+
+	switch (r) {
+	case REACH_NONE:
+		report(d, "reach", GRADE_OK, NULL, "%s cannot reach the proxy", sandbox);
+		break;
+	case REACH_OPEN:
+		report(d, "reach", GRADE_FAIL, mend,
+			"%s reaches the proxy at %s port %u: whoever runs there commands the engine", sandbox, where,
+			(unsigned)config_of(d)->port);
+		break;
+	case REACH_UNIX:
+		report(d, "reach", GRADE_OK, NULL, "no sandbox can reach a unix socket of the host");
+		break;
+	case REACH_NOBODY:
+		report(d, "reach", GRADE_WARN, "ask again while a sandbox runs",
+			"no sandbox runs: whether one could reach the proxy was not tried");
+		break;
+	case REACH_UNKNOWN:
+		report(d, "reach", GRADE_WARN, "look at dockerproxy's log", "could not be tried: %s", where);
+		break;
+	}
+	finish(d);
+}
+
 static void ask(struct doctor *d);
 
 static void on_answer(const struct engine_reply *reply, void *arg)
@@ -189,11 +276,10 @@ static void on_answer(const struct engine_reply *reply, void *arg)
 	struct doctor *d = arg;
 
 	if (questions[d->at++].judge(d, reply))
-		ask(d);
-	else {
+		d->answers = true;
+	else
 		d->at = ARRAY_SIZE(questions);
-		ask(d);
-	}
+	ask(d);
 }
 
 static void ask(struct doctor *d)
@@ -201,12 +287,10 @@ static void ask(struct doctor *d)
 	struct controller *c = d->call->controller;
 
 	if (d->at == ARRAY_SIZE(questions)) {
-		struct call *call = d->call;
-		struct json_object *result = d->result;
-
-		jset_bool(result, "healthy", d->failed == 0);
-		free(d);
-		call_result(call, result);
+		if (d->answers)
+			reach_probe(c, on_reach, d);
+		else
+			finish(d);
 		return;
 	}
 	const struct question *q = &questions[d->at];

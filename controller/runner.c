@@ -64,6 +64,7 @@ struct runner {
 	int64_t heard_ms;
 	int64_t greeting_ms;
 	bool pinged;
+	bool settles; /* the runner keeps ends until it hears of them */
 	unsigned busy; /* calls into the owner under way */
 	bool doomed; /* freed while one was */
 	unsigned epoch; /* of the stream: what is left of an old one is not taken for a new one's */
@@ -379,7 +380,8 @@ static void on_exit_frame(struct exec_op *op, const struct frame *f)
 	struct exec_outcome outcome;
 
 	/* Unsettled it is written down in the sandbox, which is no harm when the stream has no room for this now. */
-	(void)put_plain(op->runner, FRAME_SETTLED, op->channel);
+	if (op->runner->settles)
+		(void)put_plain(op->runner, FRAME_SETTLED, op->channel);
 	runner_get_exit(f, text, &outcome);
 	end_exec(op, &outcome);
 }
@@ -439,6 +441,7 @@ static void on_hello(struct runner *r, const struct frame *f)
 		lose_link(r, EPROTO, "the image's runner is older than this controller: make the image anew");
 		return;
 	}
+	r->settles = (frame_num_or(f, FRAME_ATTR_FEATURES, 0) & FRAME_FEATURE_OUTCOMES) != 0;
 	r->diagnosis[0] = '\0';
 	set_state(r, LINK_UP);
 	TAILQ_FOREACH (op, &r->ops, link)

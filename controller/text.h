@@ -17,4 +17,12 @@ void text_set(struct json_object *o, const char *key, struct slice s, bool encod
 /* The bytes of a parameter: encoding NULL or "utf8" or "base64". The caller's; NULL when it is not that. */
 char *text_bytes(struct slice value, struct slice encoding, size_t *len) MUSTCHECK;
 
+/*
+ * For a person's terminal: control characters (C0, DEL, C1), those that turn the direction of text, and bytes that are no
+ * UTF-8 as \xNN. The caller's.
+ */
+char *text_printable(struct slice s) MUSTCHECK;
+/* The same for every string in a document, in place. */
+void text_make_printable(struct json_object *o);
+
 #endif

@@ -270,17 +270,6 @@ static const char *text_of(struct json_object *o, const char *key)
 	return v != NULL ? json_object_get_string(v) : "-";
 }
 
-/* Bytes of the sandbox may hold terminal escapes: a person sees them escaped. */
-static void print_safe(const char *text)
-{
-	for (const unsigned char *p = (const unsigned char *)text; *p != '\0'; p++) {
-		if (*p < ' ' || *p == 0x7f)
-			printf("\\x%02x", *p);
-		else
-			putchar(*p);
-	}
-}
-
 static void print_state(struct json_object *r)
 {
 	printf("%s %s\n", text_of(r, "id"), text_of(r, "state"));
@@ -303,12 +292,10 @@ static void print_entry(struct json_object *e, const char *name)
 	printf("%-9s %04o %6s %6s %10s ", text_of(e, "type"),
 		(unsigned)json_object_get_int(json_object_object_get(e, "mode")), text_of(e, "uid"), text_of(e, "gid"),
 		text_of(e, "size"));
-	print_safe(name);
-	if (json_object_object_get(e, "target") != NULL) {
-		printf(" -> ");
-		print_safe(text_of(e, "target"));
-	}
-	putchar('\n');
+	if (json_object_object_get(e, "target") != NULL)
+		printf("%s -> %s\n", name, text_of(e, "target"));
+	else
+		printf("%s\n", name);
 }
 
 static void print_list(struct json_object *r)

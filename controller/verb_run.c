@@ -1,4 +1,5 @@
 /* Runs one method for the command line: bytes in and out, signals, the exit status. */
+#include "controller/text.h"
 #include "controller/verb.h"
 
 #include <errno.h>
@@ -76,10 +77,13 @@ static void on_result(struct call *call, struct json_object *result)
 	struct verb_call *v = call->owner_arg;
 	bool passes = (v->verb->flags & VERB_EXIT_CODE) != 0;
 
-	if (arguments_has(v->arguments, "json"))
+	if (arguments_has(v->arguments, "json")) {
 		puts(json_object_to_json_string_ext(result, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
-	else
+	} else {
+		/* What engine and sandbox say of themselves may hold terminal escapes. */
+		text_make_printable(result);
 		v->verb->print(result);
+	}
 	v->status = passes ? exec_status(result) : EXIT_DONE;
 	if ((v->verb->flags & VERB_RESULT_FAILS) != 0 &&
 		!json_object_get_boolean(json_object_object_get(result, "healthy")))
@@ -106,7 +110,8 @@ static void on_error(struct call *call, const struct err *err, struct json_objec
 		jset_cstr(json_object_object_get(e, "data"), "kind", kind_id(kind));
 		puts(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 	}
-	fprintf(stderr, "controller %s: %s (%s)\n", v->verb->name, err->text, kind_id(kind));
+	auto_free char *text = text_printable(slice_str(err->text));
+	fprintf(stderr, "controller %s: %s (%s)\n", v->verb->name, text, kind_id(kind));
 	json_object_put(data);
 	if ((v->verb->flags & VERB_EXIT_CODE) != 0)
 		v->status = EXIT_EXEC_FAULT;
@@ -117,6 +122,7 @@ static void on_error(struct call *call, const struct err *err, struct json_objec
 
 static void on_notify(struct call *call, const char *method, struct json_object *params)
 {
+	text_make_printable(params);
 	if (strcmp(method, "pull/progress") == 0 && isatty(STDERR_FILENO))
 		fprintf(stderr, "\rpulling %s: %-40.40s", json_object_get_string(json_object_object_get(params, "image")),
 			json_object_get_string(json_object_object_get(params, "status")));

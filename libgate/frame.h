@@ -79,6 +79,7 @@ enum frame_feature {
 	FRAME_FEATURE_UNDUMPABLE = 2, /* a command cannot trace or read the runner */
 	FRAME_FEATURE_OPENAT2 = 4,
 	FRAME_FEATURE_OOM_COUNTER = 8,
+	FRAME_FEATURE_OUTCOMES = 16, /* it keeps ends until SETTLED; without it that frame is not sent */
 };
 
 const char *frame_type_id(enum frame_type t); /* "start"; unknown: "?" */

@@ -235,6 +235,8 @@ int main(int argc, char **argv)
 	if (!set_up(r))
 		return 1;
 	r->outcomes.path = argc > 1 ? argv[1] : NULL;
+	if (r->outcomes.path != NULL)
+		r->features |= FRAME_FEATURE_OUTCOMES;
 	dispatch_hello(r);
 	for (;;) {
 		int64_t now_us;

@@ -4,6 +4,7 @@
         f.arm("POST", r"/containers/create\\?name=cap-x$", "late", seconds=4)
 
 Faults: refuse (500, nothing passed on), drop (closed, nothing passed on), lose (passed on, the answer is not),
+answer (the given bytes, every time, nothing passed on),
 late (passed on only after a while: the client has given up by then), slow (passed on at once, answered after a while).
 """
 
@@ -37,8 +38,9 @@ class Faulty:
         self.server.close()
         os.unlink(self.path)
 
-    def arm(self, method, pattern, fault, seconds=4.0):
+    def arm(self, method, pattern, fault, seconds=4.0, answer=b""):
         self.hits = 0
+        self.answer = answer
         self.rule = (method, re.compile(pattern), fault, seconds)
 
     def cut(self):
@@ -86,7 +88,7 @@ class Faulty:
     def _matches(self, request):
         line = request.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
         self.seen.append((line[0], re.sub(r"^/v[0-9.]+", "", line[1])))
-        if self.rule is None or self.hits > 0:
+        if self.rule is None or (self.hits > 0 and self.rule[2] != "answer"):
             return None
         method, pattern, fault, seconds = self.rule
         if line[0] != method or not pattern.search(self.seen[-1][1]):
@@ -124,6 +126,9 @@ class Faulty:
                         body = b'{"message":"made to fail"}\n'
                         conn.sendall(b"HTTP/1.1 500 Internal Server Error\r\nApi-Version: 1.41\r\n"
                                      b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+                        continue
+                    if kind == "answer":
+                        conn.sendall(self.answer)
                         continue
                     if kind == "drop":
                         return

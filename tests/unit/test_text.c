@@ -55,10 +55,37 @@ static void test_base64(void)
 	}
 }
 
+static void test_printable(void)
+{
+	static const struct {
+		const char *in, *out;
+	} cases[] = {
+		{ "", "" },
+		{ "a b~", "a b~" },
+		{ "é€😀", "é€😀" },
+		{ "\033[2J", "\\x1b[2J" },
+		{ "a\nb\tc\r", "a\\x0ab\\x09c\\x0d" },
+		{ "\x7f", "\\x7f" },
+		{ "\xc2\x9b" "2J", "\\xc2\\x9b2J" }, /* C1: CSI in one character */
+		{ "\xc2\xa0", "\xc2\xa0" },
+		{ "\xe2\x80\xae" "gpj.exe", "\\xe2\\x80\\xaegpj.exe" },
+		{ "\xe2\x81\xa6x", "\\xe2\\x81\\xa6x" },
+		{ "\xe2\x80\x94", "\xe2\x80\x94" },
+		{ "\xff\xe2\x82", "\\xff\\xe2\\x82" },
+		{ "\xed\xa0\x80", "\\xed\\xa0\\x80" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		auto_free char *out = text_printable(slice_str(cases[i].in));
+		UNIT_CHECK(strcmp(out, cases[i].out) == 0, "case %zu: %s", i, out);
+	}
+}
+
 static const struct unit_test tests[] = {
 	{ "partial", test_partial },
 	{ "every-cut", test_every_cut },
 	{ "base64", test_base64 },
+	{ "printable", test_printable },
 };
 
 UNIT_MAIN("text", tests)
