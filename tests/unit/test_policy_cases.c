@@ -294,7 +294,130 @@ static void sandbox(void)
 	CU_ASSERT_FATAL(p != NULL);
 	run_file(p, "tests/cases/policy-cases.json", NULL);
 	run_file(p, "tests/cases/policy-own.json", NULL);
+	run_file(p, "tests/cases/policy-edges.json", NULL);
 	policy_free(p);
+}
+
+/* --- names: each member of a real client's body, spelled and repeated in every way ------------------------------------ */
+
+struct speller {
+	const struct policy *policy;
+	struct explain_request req;
+	struct slice body;
+	unsigned tried;
+};
+
+/* The body with `count` bytes at `at` replaced by text must be refused for that reason. */
+static void must_refuse(struct speller *sp, size_t at, size_t count, struct slice text, const char *reason)
+{
+	struct json_doc *doc = json_doc_new();
+	struct err err = ERR_INIT;
+	struct slice have = slice_make("", 0);
+	enum json_fault fault;
+	struct buf body, out;
+	size_t offset;
+
+	buf_init(&body, 1 << 16);
+	buf_init(&out, 1 << 20);
+	CU_ASSERT_FATAL(buf_put(&body, sp->body.p, at) == 0 && buf_put_slice(&body, text) == 0 &&
+		buf_put_slice(&body, slice_skip(sp->body, at + count)) == 0);
+	sp->req.body = buf_slice(&body);
+	CU_ASSERT(explain(sp->policy, &sp->req, &out, &err) == 1);
+	json_get_string(json_parse(doc, buf_slice(&out), JSON_STRICT, &fault, &offset), "reason", &have);
+	UNIT_CHECK(slice_is(have, reason), "%.*s: %.*s, not %s", SLICE_ARG(text), SLICE_ARG(have), reason);
+	sp->tried++;
+	buf_release(&out);
+	buf_release(&body);
+	json_doc_free(doc);
+}
+
+/* The name in place of itself, with its first `from` as `to`; nothing when it has none. */
+static void exchange(struct speller *sp, const struct json_node *m, char from, const char *to, const char *reason)
+{
+	const char *at = memchr(m->key.p, from, m->key.len);
+	struct buf name;
+
+	if (at == NULL)
+		return;
+	buf_init(&name, 256);
+	CU_ASSERT(buf_putf(&name, "\"%.*s%s%.*s\"", (int)(at - m->key.p), m->key.p, to,
+				  (int)(m->key.p + m->key.len - at - 1), at + 1) == 0);
+	must_refuse(sp, m->key_offset, m->key.len + 2, buf_slice(&name), reason);
+	buf_release(&name);
+}
+
+static void spell(struct speller *sp, const struct json_node *m, bool data)
+{
+	char first = m->key.p[0], escaped[8], other[2] = { (char)(first ^ 0x20), '\0' };
+	struct buf twice;
+
+	snprintf(escaped, sizeof(escaped), "\\u%04x", (unsigned)first);
+	buf_init(&twice, 256);
+	CU_ASSERT(buf_putf(&twice, "\"%.*s\":null,", SLICE_ARG(m->key)) == 0);
+	must_refuse(sp, m->key_offset, 0, buf_slice(&twice), "json-duplicate-key");
+	buf_clear(&twice);
+	CU_ASSERT(buf_putf(&twice, "\"%s%.*s\":null,", escaped, SLICE_ARG(slice_skip(m->key, 1))) == 0);
+	must_refuse(sp, m->key_offset, 0, buf_slice(&twice), "json-duplicate-key");
+	buf_release(&twice);
+	if (data)
+		return;
+	exchange(sp, m, first, other, "field-folded");
+	exchange(sp, m, 's', "\xc5\xbf", "field-folded");
+	exchange(sp, m, 'k', "\xe2\x84\xaa", "field-folded");
+	exchange(sp, m, 's', "\\u017f", "field-folded");
+	exchange(sp, m, first, escaped, "field-spelling");
+	exchange(sp, m, first, "", "field-unknown");
+}
+
+static void spell_all(struct speller *sp, const struct json_node *n, bool data)
+{
+	static const char *const maps[] = { "Labels", "Tmpfs", "EndpointsConfig", "ExposedPorts" };
+
+	if (n->type != JSON_ARRAY && n->type != JSON_OBJECT)
+		return;
+	for (const struct json_node *m = n->child; m != NULL; m = m->next) {
+		bool map = false;
+
+		if (n->type == JSON_OBJECT)
+			spell(sp, m, data);
+		for (size_t i = 0; i < ARRAY_SIZE(maps) && n->type == JSON_OBJECT; i++)
+			map = map || slice_is(m->key, maps[i]);
+		spell_all(sp, m, map);
+	}
+}
+
+static void spellings(void)
+{
+	static const char *const json[] = { "Content-Type: application/json" };
+	struct err err = ERR_INIT;
+	struct speller sp = {
+		.policy = policy_builtin(&err),
+		.req = { .method = SLICE_LIT("POST"),
+			.target = SLICE_LIT("/v1.47/containers/create?name=cap-c1"),
+			.headers = json,
+			.n_headers = 1,
+			.has_body = true },
+	};
+	struct json_doc *doc = json_doc_new();
+	struct slice id = slice_make("", 0);
+	const struct json_node *n;
+	enum json_fault fault;
+	struct case_file f;
+	size_t offset;
+
+	open_cases(&f, "tests/cases/policy-cases.json");
+	for (n = f.list->child; n != NULL && !slice_is(id, "create-ok-cli"); n = n->next)
+		if (json_get_string(n, "id", &id) && slice_is(id, "create-ok-cli"))
+			CU_ASSERT(json_get_string(n, "body", &sp.body));
+	CU_ASSERT_FATAL(sp.policy != NULL && doc != NULL && sp.body.len > 0);
+	n = json_parse(doc, sp.body, JSON_STRICT, &fault, &offset);
+	CU_ASSERT_FATAL(n != NULL);
+	spell_all(&sp, n, false);
+	printf("  %u spellings ", sp.tried);
+	CU_ASSERT(sp.tried > 500);
+	json_doc_free(doc);
+	close_cases(&f);
+	policy_free((struct policy *)(uintptr_t)sp.policy);
 }
 
 /* A preset against its own cases, and against those of the policy that it widens, but for what it says to differ in. */
@@ -336,6 +459,7 @@ PRESET(sandbox_cli, "sandbox-cli")
 
 static const struct unit_test tests[] = {
 	{ "sandbox", sandbox },
+	{ "spellings", spellings },
 	{ "read-only", read_only },
 	{ "traefik", traefik },
 	{ "portainer", portainer },
