@@ -184,8 +184,8 @@ static int put_body(struct buf *out, struct slice data, bool chunked)
 	return chunked ? forward_chunk(out, data) : buf_put_slice(out, data);
 }
 
-/* Client to origin. False when the session was closed or refused. */
-static bool pump_up(struct session *s)
+/* Client to origin, as much as its buffer takes. False when the session was closed or refused. */
+static bool fill_up(struct session *s)
 {
 	struct exchange *x = s->exchange;
 	struct buf *in = &s->client.in, *out = &x->origin.out;
@@ -226,15 +226,31 @@ static bool pump_up(struct session *s)
 			break;
 		}
 	}
+	return true;
+}
+
+/* Client to origin. False when the session was closed or refused. */
+static bool pump_up(struct session *s)
+{
+	struct exchange *x = s->exchange;
+	struct buf *in = &s->client.in, *out = &x->origin.out;
+	bool full;
+
+	do {
+		if (!fill_up(s))
+			return false;
+		full = stream_full(&x->origin);
+		if (x->origin.fd >= 0 && stream_flush(&x->origin) != 0) {
+			/* The origin may have answered before it went: what it said is read first. */
+			buf_clear(out);
+			x->origin_keeps = false;
+			full = false;
+		}
+	} while (full && !stream_full(&x->origin)); /* as in pump_down() */
 	if (!x->request_done && s->client.eof && buf_len(in) == 0) { /* half a body */
 		session_log_close(s, "reset", x->bytes_up, x->bytes_down);
 		session_close(s, true);
 		return false;
-	}
-	if (x->origin.fd >= 0 && stream_flush(&x->origin) != 0) {
-		/* The origin may have answered before it went: what it said is read first. */
-		buf_clear(out);
-		x->origin_keeps = false;
 	}
 	if (!x->request_done)
 		stream_more(&s->client);
@@ -393,6 +409,7 @@ static void retry(struct session *s)
 static void pump_down(struct session *s)
 {
 	struct exchange *x = s->exchange;
+	bool full;
 
 	while (!x->head_sent) {
 		if (buf_len(&x->origin.in) > 0) {
@@ -414,13 +431,17 @@ static void pump_down(struct session *s)
 	}
 	if (s->state != SESSION_EXCHANGE)
 		return;
-	if (x->head_sent && !x->switched && !pump_body(s))
-		return;
-	if (buf_len(&s->client.out) > 0 && stream_flush(&s->client) != 0) {
-		session_log_close(s, "reset", x->bytes_up, x->bytes_down);
-		session_close(s, true);
-		return;
-	}
+	do {
+		if (x->head_sent && !x->switched && !pump_body(s))
+			return;
+		full = stream_full(&s->client);
+		if (buf_len(&s->client.out) > 0 && stream_flush(&s->client) != 0) {
+			session_log_close(s, "reset", x->bytes_up, x->bytes_down);
+			session_close(s, true);
+			return;
+		}
+		/* Full, and at once empty: nothing would ever say so, and what stands in the other buffer would stay there. */
+	} while (full && !stream_full(&s->client));
 	if (x->switched) {
 		switch_protocols(s);
 		return;
