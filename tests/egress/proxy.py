@@ -145,6 +145,9 @@ class Egressd:
             self.config = os.path.join(directory, f"egressd-{self.port}.json")
             self.write_config(config)
             arguments += ["--config", self.config]
+        # The system gives a port again after a while: the lines of its last holder are not ours.
+        if os.path.exists(self.log_path):
+            os.unlink(self.log_path)
         self.log = open(self.log_path, "ab")
         self.process = subprocess.Popen([*wrapper, PROGRAM, *arguments], env=self.env, stdin=subprocess.DEVNULL,
                                         stdout=self.log, stderr=self.log)

@@ -373,8 +373,31 @@ static void test_shared_file(void)
 	close_dir();
 }
 
-/* Syslog at its fixed path: in a mount namespace of our own, where that path is ours. Only /dev is made private: / is no
- * mount in a plain chroot. */
+static bool write_text(const char *file, const char *text)
+{
+	auto_close int fd = open(file, O_WRONLY);
+
+	return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+}
+
+/* /dev becomes ours, in a mount namespace of our own; without root also in a user namespace, where we are root. Only /dev is
+ * made private: / is no mount in a plain chroot. */
+static bool own_dev(void)
+{
+	char uid_map[32], gid_map[32];
+	bool root = geteuid() == 0;
+
+	snprintf(uid_map, sizeof(uid_map), "0 %u 1", (unsigned)geteuid());
+	snprintf(gid_map, sizeof(gid_map), "0 %u 1", (unsigned)getegid());
+	if (unshare(root ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) < 0)
+		return false;
+	if (!root && (!write_text("/proc/self/setgroups", "deny") || !write_text("/proc/self/uid_map", uid_map) ||
+			!write_text("/proc/self/gid_map", gid_map)))
+		return false;
+	return mount(NULL, "/dev", NULL, MS_REC | MS_PRIVATE, NULL) == 0 && mount("none", "/dev", "tmpfs", 0, NULL) == 0;
+}
+
+/* Syslog at its fixed path. */
 static int syslog_child(void)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX, .sun_path = "/dev/log" };
@@ -384,8 +407,7 @@ static int syslog_child(void)
 	ssize_t n;
 	int daemon;
 
-	if (unshare(geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) < 0 ||
-		mount(NULL, "/dev", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || mount("none", "/dev", "tmpfs", 0, NULL) < 0)
+	if (!own_dev())
 		return 77;
 	if (audit_open("syslog", "p", &err) != NULL || strstr(err.text, "/dev/log") == NULL)
 		return 1;
