@@ -57,6 +57,7 @@ struct command {
 	/* its course */
 	bool recovered; /* was started again once already */
 	bool timed_out, aborted, killing, restarted;
+	bool overrun; /* more output came than was asked for */
 	bool marked; /* a kill by tag or of all was meant for it */
 	bool input_closed;
 	struct buf later; /* execInput before there was room */
@@ -274,8 +275,11 @@ static void on_output(enum exec_stream stream, struct slice data, void *arg)
 		c->call->owner->output(c->call, stream, data);
 	else if (c->stream)
 		stream_output(c, stream, data);
-	else if (buf_put_slice(&c->streams[stream].captured, data) != 0)
-		log_warn("output beyond its limit was dropped");
+	else if (buf_put_slice(&c->streams[stream].captured, data) != 0 && !c->overrun) {
+		/* Once: the sandbox is not to fill the log. */
+		c->overrun = true;
+		log_warn("%s: output beyond its limit was dropped", c->sandbox->name);
+	}
 	c->unconsumed += data.len;
 	if (c->op != NULL && !congested(c)) {
 		c->backend->ops->consumed(c->op, c->unconsumed);

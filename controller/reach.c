@@ -153,8 +153,8 @@ static void on_listing(const struct engine_reply *reply, void *arg)
 	struct slice name = { NULL, 0 };
 	struct err err = ERR_INIT;
 
-	if (reply->status != 200) {
-		over(p, REACH_UNKNOWN, reply->err.text);
+	if (reply->status != 200 || reply->json == NULL || reply->json->type != JSON_ARRAY) {
+		over(p, REACH_UNKNOWN, reply->status != 200 ? reply->err.text : "the engine's list of containers is none");
 		return;
 	}
 	for (const struct json_node *n = reply->json->child; n != NULL && p->sandbox == NULL; n = n->next) {

@@ -38,6 +38,7 @@ struct exec_op {
 	int64_t deadline_ms;
 	size_t room; /* bytes of input that the runner takes */
 	uint64_t unacknowledged; /* data taken by the owner */
+	uint64_t in_flight; /* data that the owner has not taken: an honest runner stays within WINDOW */
 	bool starved; /* the owner was told to wait because the stream was full */
 	bool closed, owes_close;
 	bool killed, owes_kill;
@@ -329,13 +330,29 @@ static struct exec_op *find(struct runner *r, uint32_t channel)
 
 static void acknowledge(struct exec_op *op, uint64_t bytes)
 {
+	op->in_flight -= bytes < op->in_flight ? bytes : op->in_flight;
 	op->unacknowledged += bytes;
 	if (op->unacknowledged >= CREDIT_AT)
 		op_flush(op);
 }
 
+/*
+ * Whoever speaks at the other end may be another process of the sandbox, which forged its way into the stream: it fills
+ * no memory here.
+ */
+static bool within_window(struct exec_op *op, const struct frame *f)
+{
+	op->in_flight += f->payload.len;
+	if (op->in_flight <= WINDOW)
+		return true;
+	lose_link(op->runner, EPROTO, "the runner sent more than its window");
+	return false;
+}
+
 static void on_output(struct exec_op *op, const struct frame *f)
 {
+	if (!within_window(op, f))
+		return;
 	if (op->kind == OP_EXEC)
 		op->ev.exec.output(f->type == FRAME_STDOUT ? EXEC_STDOUT : EXEC_STDERR, f->payload, op->arg);
 	else if (op->kind == OP_FILE && op->ev.file.data != NULL)

@@ -49,7 +49,7 @@ oom_count; before=$oom
 record() {
 	local file=/workspace/.capybara-outcomes state=exited number=$1 word=no
 	[ "$2" -gt 0 ] && state=signaled number=$2
-	[ -e "$control.k" ] && state=killed
+	[ -n "$kill" ] && state=killed
 	[ "$3" = - ] && word=unknown
 	[ "$number" = 9 ] || [ "$number" = 137 ] && [ "$3" != - ] && [ "$3" -gt 0 ] && word=yes
 	{ [ -e "$file" ] || [ -L "$file" ]; } && { [ ! -f "$file" ] || [ -L "$file" ]; } && return
@@ -78,7 +78,19 @@ own_limit=$((819199 - (RANDOM * 32768 + RANDOM) % 400000))
 { ulimit -q $own_limit 2>/dev/null; exec setsid timeout -s KILL "$limit" env CAPYBARA_EXEC="$tag/$id" "${env[@]}" "$@"; } \
 	<&7 >&11 2>&13 3<&- 4>&- 5>&- 6>&- 7<&- 8>&- 10<&- 11>&- 12<&- 13>&- & sid=$!
 exec 7<&-
+set -C
 printf '%s %s/%s %s\n' "$sid" "$tag" "$id" "$own_limit" >"$control"
+set +C
+# Words of the one that reads the controller's line, by the same pipe as those about jobs. Not by a file: as root it would
+# follow a link that the sandbox user has put there.
+heard= kill=
+hear() {
+	case $w in
+	acked | gone) heard=$w ;;
+	killing) kill=$w ;;
+	killed) kill=$w killed=$p survivors=$s ;;
+	esac
+}
 # The controller's line.
 (
 	trap - CHLD
@@ -88,9 +100,9 @@ printf '%s %s/%s %s\n' "$sid" "$tag" "$id" "$own_limit" >"$control"
 		'D '*) head -c "${line#D }" <&3 | { cat >&8; cat; } >/dev/null 2>&1 3<&- 4>&- 5>&- 10<&- 12<&- ;;
 		E) exec 8>&- ;;
 		K)
-			: >"$control.k"
+			echo killing >&6
 			kill_set
-			printf '%s %s\n' "$killed" "$survivors" >"$control.k"
+			echo killed "$killed" "$survivors" >&6
 			;;
 		A) echo acked >&6; exit 0 ;;
 		esac
@@ -103,11 +115,11 @@ printf '%s %s/%s %s\n' "$sid" "$tag" "$id" "$own_limit" >"$control"
 	exec 8>&-
 ) & line_pid=$!
 exec 3<&- 8>&-
-state= rc= heard=
+state= rc=
 while [ -z "$state" ]; do
 	wait "$sid"; rc=$?
 	while read -t 0 <&6 && read -r w p s _ <&6; do
-		[ "$w" = gone ] && heard=gone
+		case $w in '['*) ;; *) hear; continue ;; esac
 		[ "$p" = "$sid" ] || continue
 		case $s in Running | Stopped*) ;; *) state=$s ;; esac
 	done
@@ -129,15 +141,13 @@ esac
 trap - CHLD
 oom_count
 [ "$oom" = - ] || oom=$((oom - before))
-# A kill under way counts what it found; it cannot take long. Reading from the empty pipe is a pause without a process.
-for ((i = 0; i < 250; i++)); do
-	[ -e "$control.k" ] && ! [ -s "$control.k" ] || break
-	read -r -t 0.02 _ <&6
+# A kill under way counts what it found; it cannot take long.
+while [ "$kill" = killing ] && read -r -t 5 w p s _ <&6; do
+	hear
 done
-[ -s "$control.k" ] && read -r killed survivors <"$control.k"
 end "$rc" "$signal" "$oom" "$killed" "$survivors"
-while [ -z "$heard" ] && read -r -t 2 w _ <&6; do
-	case $w in acked | gone) heard=$w ;; esac
+while [ -z "$heard" ] && read -r -t 2 w p s _ <&6; do
+	hear
 done
 [ "$heard" = acked ] || record "$rc" "$signal" "$oom"
 wait "$line_pid"
@@ -148,5 +158,5 @@ fi
 if kill "$relay_err"; then
 	cat <&12 >/dev/null 4>&- 5>&- 10<&- 12<&- &
 fi
-rm -f "$control" "$control.k"
+rm -f "$control"
 exit "$rc"

@@ -14,5 +14,6 @@ env=("${@:1:$nenv}")
 shift "$nenv"
 own_limit=$((819199 - (RANDOM * 32768 + RANDOM) % 400000))
 ulimit -q $own_limit 2>/dev/null
+set -C
 printf '%s %s/%s %s\n' $$ "$tag" "$id" $own_limit 2>/dev/null >"/tmp/.capybara-exec-$tag-$id"
 exec env CAPYBARA_EXEC="$tag/$id" "${env[@]}" timeout --foreground -s KILL "$limit" "$@"

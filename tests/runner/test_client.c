@@ -548,6 +548,50 @@ static void test_limits(void)
 	world_free(&w);
 }
 
+/* At the other end speaks whoever made his way there: what he says is told as lost or not at all, and fills no memory. */
+static void test_hostile_runner(void)
+{
+	static const char hello[] = "#!/bin/sh\nprintf '\\0\\0\\015\\1\\0\\0\\0\\0\\1\\0\\0\\0\\010\\0\\0\\0\\0\\0\\0\\0\\1'\n"
+		"head -c 80 >/dev/null\n"; /* the controller's hello, and the start behind it */
+	static const struct {
+		const char *name, *says;
+		enum exec_end end;
+		const char *text;
+	} cases[] = {
+		{ "more than the window",
+			"i=0; while [ $i -lt 40 ]; do printf '\\1\\0\\0\\012\\0\\0\\0\\1'; head -c 65536 /dev/zero 2>/dev/null || exit; i=$((i + 1)); done; sleep 60",
+			EXEC_LOST, "more than its window" },
+		{ "a frame that is too long", "printf '\\377\\377\\377\\012\\0\\0\\0\\1'; sleep 60", EXEC_LOST, "" },
+		{ "an unknown frame", "printf '\\0\\0\\0\\356\\0\\0\\0\\1'; sleep 60", EXEC_LOST, "" },
+		{ "the controller's own frame", "printf '\\0\\0\\0\\016\\0\\0\\0\\1'; sleep 60", EXEC_LOST, "" },
+		{ "an end of another kind, of another operation, then none",
+			"printf '\\0\\0\\0\\024\\0\\0\\0\\1\\0\\0\\0\\021\\0\\0\\0\\1\\0\\0\\0\\017\\0\\0\\0\\143'", EXEC_LOST, "" },
+		{ "an end without a word", "printf '\\0\\0\\0\\017\\0\\0\\0\\1'; sleep 60", EXEC_START_FAILED, "" },
+		{ "a fatal text with escapes", "printf '\\0\\0\\011\\2\\0\\0\\0\\0\\7\\0\\0\\0\\4\\033[2J'; sleep 60", EXEC_LOST, "" },
+	};
+	char path[128], script[1024];
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct world w;
+		struct got g = { .hold = true };
+		int fd;
+
+		snprintf(path, sizeof(path), "%s/hostile%zu", dir, i);
+		int n = snprintf(script, sizeof(script), "%s%s\n", hello, cases[i].says);
+		fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0755);
+		CU_ASSERT_EQUAL_FATAL(write(fd, script, (size_t)n), n);
+		close(fd);
+		world_new(&w);
+		w.path = path;
+		go_line(&w, &g, "true; : a line that is long enough to be read together with the hello before it, and more");
+		CU_ASSERT_TRUE(wait_for(&w, &g.done));
+		UNIT_CHECK(g.outcome.end == cases[i].end && strstr(g.text, cases[i].text) != NULL && strchr(g.text, '\033') == NULL,
+			"%s: %d, %s", cases[i].name, (int)g.outcome.end, g.text);
+		UNIT_CHECK(g.out_len <= 512 * 1024, "%s: %zu bytes were taken", cases[i].name, g.out_len);
+		world_free(&w);
+	}
+}
+
 static const struct unit_test tests[] = {
 	{ "command", test_command },
 	{ "start failure", test_start_failure },
@@ -559,6 +603,7 @@ static const struct unit_test tests[] = {
 	{ "no runner", test_no_runner },
 	{ "free with operations", test_free_with_operations },
 	{ "limits", test_limits },
+	{ "hostile runner", test_hostile_runner },
 };
 
 static int in_namespace(int argc, char **argv)

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "image/runner/clock.h"
+#include "image/runner/outcome.h"
 #include "tests/runner/peer.h"
 #include "tests/unit/unit.h"
 
@@ -431,15 +433,20 @@ static void test_outcomes(void)
 {
 	char path[128], text[4096];
 	struct peer *p;
+	int64_t began;
+	bool in_time;
 	uint32_t c;
 
 	snprintf(path, sizeof(path), "%s/outcomes", dir);
 	p = peer_new_with(program, path);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(p);
 	peer_hello(p, WINDOW);
+	began = clock_us();
 	c = peer_start(p, &(struct peer_command){ .line = "exit 3", .id = "settled" });
 	CU_ASSERT_TRUE(peer_wait(p, c));
 	peer_plain(p, FRAME_SETTLED, c);
+	CU_ASSERT_TRUE(peer_wait_pong(p));
+	in_time = clock_us() - began < OUTCOME_WAIT_US; /* a machine that is too busy for that settles nothing */
 	c = peer_start(p, &(struct peer_command){ .line = "exit 4", .id = "unsettled", .tag = "t" });
 	CU_ASSERT_TRUE(peer_wait(p, c));
 	for (int i = 0; i < 1000 && read_outcomes(path, text, sizeof(text)) == 0; i++)
@@ -452,7 +459,7 @@ static void test_outcomes(void)
 	read_outcomes(path, text, sizeof(text));
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "1 late _ signaled 15 no "));
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "1 slow _ timeout 9 no "));
-	CU_ASSERT_PTR_NULL(strstr(text, "1 settled "));
+	CU_ASSERT_TRUE(!in_time || strstr(text, "1 settled ") == NULL);
 	peer_free(p);
 }
 
