@@ -47,6 +47,21 @@ lifecycle()
 	fails "$1 inspect of nothing" "No such container" client container inspect "$name"
 }
 
+# Clients that remember ids, as compose does, join and leave networks by them.
+networks()
+{
+	local id foreign
+
+	ok "$1 create on a network" client create --name "$name" "${safe[@]/#none/$name-n}" "$IMAGE" sleep 300
+	id=$(client inspect --format '{{.Id}}' "$name")
+	ok "$1 network disconnect by full id" client network disconnect "$name-n" "$id"
+	ok "$1 network connect by full id" client network connect "$name-n" "$id"
+	foreign=$(docker create --name "foreign-$$" "$IMAGE" true)
+	fails "$1 network connect of a foreign id" "owner-not-allowed" client network connect "$name-n" "$foreign"
+	docker rm "foreign-$$" >/dev/null
+	ok "$1 rm of the container" client rm "$name"
+}
+
 objects()
 {
 	ok "$1 volume create" client volume create "${label[@]}" "$name-v"
@@ -54,6 +69,7 @@ objects()
 	ok "$1 volume rm" client volume rm "$name-v"
 	ok "$1 network create" client network create --internal "${label[@]}" "$name-n"
 	ok "$1 network inspect" client network inspect "$name-n"
+	networks "$1"
 	ok "$1 network rm" client network rm "$name-n"
 	ok "$1 image inspect" client image inspect "$IMAGE"
 	ok "$1 ps with the label" client ps -a --filter label=dev.capybara.sandbox=1
