@@ -60,7 +60,7 @@ static int put_refusal(struct buf *out, const struct refusal *r, struct slice te
 		goto done;
 	if (r->status == 405 && PUT(out, "Allow: GET, HEAD, POST, DELETE\r\n") < 0)
 		goto done;
-	if (r->status == 429 && PUT(out, "Retry-After: 1\r\n") < 0)
+	if ((r->status == 429 || r->status == 503) && PUT(out, "Retry-After: 1\r\n") < 0)
 		goto done;
 	if (put_persistence(out, r->persistence) < 0 || http_put_end(out) < 0)
 		goto done;

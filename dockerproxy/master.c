@@ -10,6 +10,7 @@
 
 #include "dockerproxy/generation.h"
 #include "dockerproxy/metrics.h"
+#include "dockerproxy/peers.h"
 #include "dockerproxy/proc.h"
 #include "dockerproxy/sockets.h"
 #include "libgate/audit.h"
@@ -305,6 +306,7 @@ static void on_worker_end(struct master *m, struct proc *p, int status)
 
 	TAILQ_REMOVE(&m->procs, p, entry);
 	m->slot_used[p->slot] = false;
+	peers_lost(g->peers, p->slot);
 	g->nworkers--;
 	if (crashed)
 		log_end(p, status);

@@ -184,7 +184,7 @@ void session_close(struct session *s)
 	event_del(&s->timer);
 	client_close(&s->client);
 	release_request(s);
-	peers_leave(s->peer_entry);
+	peers_leave(env->peers, env->slot, s->peer_entry);
 	session_set_state(s, SESSION_CLOSED);
 	TAILQ_REMOVE(&env->sessions, s, link);
 	TAILQ_INSERT_TAIL(&env->dead, s, link);
@@ -301,7 +301,7 @@ static const struct client_events client_events = {
 struct session *session_new(struct session_env *env, const struct proxy_listen *listen, int fd, const struct peer *peer)
 {
 	struct metrics_counters *m = metrics_counters(env->metrics, env->slot);
-	struct peer_entry *entry = peers_enter(env->peers, peer, clock_us());
+	struct peer_entry *entry = peers_enter(env->peers, env->slot, peer, clock_us());
 	char text[PEER_TEXT_MAX];
 	struct session *s;
 
@@ -311,7 +311,7 @@ struct session *session_new(struct session_env *env, const struct proxy_listen *
 	}
 	s = calloc(1, sizeof(*s));
 	if (s == NULL) {
-		peers_leave(entry);
+		peers_leave(env->peers, env->slot, entry);
 		close(fd);
 		return NULL;
 	}

@@ -10,7 +10,6 @@
 #include "dockerproxy/link.h"
 #include "dockerproxy/metrics.h"
 #include "dockerproxy/owner.h"
-#include "dockerproxy/peers.h"
 #include "dockerproxy/secure.h"
 #include "dockerproxy/session.h"
 #include "dockerproxy/status.h"
@@ -336,14 +335,14 @@ static int set_up(struct worker *w, const struct worker_setup *setup)
 		.base = w->base,
 		.conf = setup->conf,
 		.upstream = upstream_new(w->base, &dialer, (unsigned)setup->conf->pool),
-		.peers = peers_new(setup->conf->per_peer, setup->conf->rate, setup->conf->burst),
+		.peers = setup->peers,
 		.audit = setup->audit,
 		.metrics = setup->metrics,
 		.slot = setup->slot,
 		.on_close = on_session_close,
 		.on_close_arg = w,
 	};
-	if (w->link == NULL || w->env.upstream == NULL || w->env.peers == NULL || session_env_init(&w->env) < 0)
+	if (w->link == NULL || w->env.upstream == NULL || session_env_init(&w->env) < 0)
 		return -1;
 	w->env.owners = owner_new(w->env.upstream, OWNER_NAME_MS);
 	if (w->env.owners == NULL || open_gates(w) < 0)
@@ -367,7 +366,6 @@ static void tear_down(struct worker *w)
 	status_free(w->status);
 	owner_free(w->env.owners);
 	upstream_free(w->env.upstream);
-	peers_free(w->env.peers);
 	link_free(w->link);
 	event_base_free(w->base);
 }

@@ -12,6 +12,7 @@
 struct audit;
 struct confine_result;
 struct metrics;
+struct peers;
 
 struct worker_setup {
 	const struct proxy_conf *conf;
@@ -22,6 +23,7 @@ struct worker_setup {
 	unsigned generation; /* of the configuration, from 1 */
 	struct audit *audit;
 	struct metrics *metrics;
+	struct peers *peers; /* the limits of all workers of the configuration */
 	const struct confine_result *confined; /* what the kernel could take */
 };
 

@@ -137,7 +137,7 @@ static void need_client(struct stage *st)
 	if (st->began)
 		return;
 	st->began = true;
-	st->env.peers = peers_new(st->conf.per_peer, st->conf.rate, st->conf.burst);
+	st->env.peers = peers_new(st->conf.per_peer, st->conf.rate, st->conf.burst, 1);
 	st->client = make_pair(&fd);
 	session_new(&st->env, &st->conf.listen[0], fd, &peer);
 }
