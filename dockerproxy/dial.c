@@ -5,19 +5,15 @@
 #include <event2/event.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
-
-#include "libgate/listen.h"
 
 #define DIAL_RETRY_MS 5 /* pause while the queue of a unix listener is full */
 
 struct dial {
 	struct event_base *base;
-	struct sockaddr_storage addr;
-	socklen_t len;
+	const struct engine_addrs *to;
+	unsigned tried; /* addresses before the one at hand */
 	int fd;
 	struct event *event;
 	int64_t deadline;
@@ -43,18 +39,29 @@ static void finish(struct dial *dial, int error)
 	cb(fd, error, arg);
 }
 
-static socklen_t resolve(const struct proxy_endpoint *at, struct sockaddr_storage *out)
-{
-	struct sockaddr_un *sun = (struct sockaddr_un *)out;
+static bool attempt(struct dial *dial);
 
-	if (at->tcp != NULL)
-		return listen_parse_tcp(at->tcp, out);
-	if (strlen(at->unix_path) >= sizeof(sun->sun_path))
-		return 0;
-	memset(sun, 0, sizeof(*sun));
-	sun->sun_family = AF_UNIX;
-	memcpy(sun->sun_path, at->unix_path, strlen(at->unix_path));
-	return sizeof(*sun);
+/* One address did not answer: the next has its turn, within the same deadline. True when the dial is gone. */
+static bool end_attempt(struct dial *dial, int error)
+{
+	if (error != 0 && dial->tried + 1 < dial->to->n && now_ms() < dial->deadline) {
+		dial->tried++;
+		close(STEAL_FD(dial->fd));
+		return attempt(dial);
+	}
+	finish(dial, error);
+	return true;
+}
+
+static int open_socket(const struct dial *dial)
+{
+	int family = dial->to->at[dial->tried].addr.ss_family;
+	int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int on = 1;
+
+	if (fd >= 0 && family != AF_UNIX)
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	return fd;
 }
 
 /* Waits for the outcome of connect(), or to try again, but not beyond the deadline. False when there is no memory. */
@@ -78,10 +85,8 @@ static void on_connected(evutil_socket_t fd, short what, void *arg)
 		error = ETIMEDOUT;
 	else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
 		error = errno;
-	finish(dial, error);
+	end_attempt(dial, error);
 }
-
-static bool attempt(struct dial *dial);
 
 static void on_retry(evutil_socket_t fd, short what, void *arg)
 {
@@ -91,10 +96,14 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
 /* True when the outcome is known and the dial gone. */
 static bool attempt(struct dial *dial)
 {
+	const struct sockaddr *to = (const struct sockaddr *)&dial->to->at[dial->tried].addr;
 	int64_t left = dial->deadline - now_ms();
-	int rc = connect(dial->fd, (struct sockaddr *)&dial->addr, dial->len);
-	int error = rc == 0 ? 0 : errno;
+	int error = 0;
 
+	if (dial->fd < 0)
+		dial->fd = open_socket(dial);
+	if (dial->fd < 0 || connect(dial->fd, to, dial->to->at[dial->tried].len) < 0)
+		error = errno;
 	if (left < 1)
 		left = 1;
 	if (error == EINPROGRESS || error == EINTR)
@@ -103,17 +112,13 @@ static bool attempt(struct dial *dial)
 		error = wait_for(dial, 0, DIAL_RETRY_MS, on_retry) ? -1 : ENOMEM;
 	else if (error == EAGAIN)
 		error = ETIMEDOUT;
-	if (error < 0)
-		return false;
-	finish(dial, error);
-	return true;
+	return error < 0 ? false : end_attempt(dial, error);
 }
 
-struct dial *dial_start(struct event_base *base, const struct proxy_endpoint *at, int64_t timeout_ms, dial_cb cb,
+struct dial *dial_start(struct event_base *base, const struct engine_addrs *to, int64_t timeout_ms, dial_cb cb,
 	void *arg)
 {
 	struct dial *dial = calloc(1, sizeof(*dial));
-	int on = 1;
 
 	if (dial == NULL) {
 		cb(-1, ENOMEM, arg);
@@ -123,14 +128,8 @@ struct dial *dial_start(struct event_base *base, const struct proxy_endpoint *at
 	dial->cb = cb;
 	dial->arg = arg;
 	dial->deadline = now_ms() + timeout_ms;
-	dial->len = resolve(at, &dial->addr);
-	dial->fd = dial->len == 0 ? -1 : socket(dial->addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (dial->fd < 0) {
-		finish(dial, dial->len == 0 ? EINVAL : errno);
-		return NULL;
-	}
-	if (dial->addr.ss_family != AF_UNIX)
-		setsockopt(dial->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	dial->to = to;
+	dial->fd = -1;
 	return attempt(dial) ? NULL : dial;
 }
 

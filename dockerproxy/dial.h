@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "dockerproxy/conf.h"
+#include "dockerproxy/resolve.h"
 
 struct dial;
 struct event_base;
@@ -14,9 +14,9 @@ typedef void (*dial_cb)(int fd, int error, void *arg);
 
 /*
  * Calls cb exactly once: before it returns when the outcome is known at once (a unix socket, usually), and then returns
- * NULL; otherwise later from the loop, within timeout_ms, unless cancelled.
+ * NULL; otherwise later from the loop, within timeout_ms, unless cancelled. The addresses are tried in turn and borrowed.
  */
-struct dial *dial_start(struct event_base *base, const struct proxy_endpoint *at, int64_t timeout_ms, dial_cb cb,
+struct dial *dial_start(struct event_base *base, const struct engine_addrs *to, int64_t timeout_ms, dial_cb cb,
 	void *arg);
 void dial_cancel(struct dial *dial); /* NULL is fine */
 

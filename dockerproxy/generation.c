@@ -6,11 +6,12 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "dockerproxy/master.h"
+#include "dockerproxy/peers.h"
 #include "dockerproxy/policy.h"
 #include "dockerproxy/sockets.h"
 #include "libgate/audit.h"
 #include "libgate/confine.h"
-#include "libgate/listen.h"
 #include "libgate/log.h"
 
 #define NOBODY 65534 /* where no /etc/passwd says otherwise */
@@ -59,15 +60,6 @@ static int decide_identity(struct generation *g, struct err *err)
 	return 0;
 }
 
-static int check_upstream(const struct proxy_endpoint *at, struct err *err)
-{
-	struct sockaddr_storage ss;
-
-	if (at->tcp != NULL && listen_parse_tcp(at->tcp, &ss) == 0)
-		return err_set(err, EINVAL, "upstream.tcp: \"%s\" is no numeric ADDRESS:PORT", at->tcp);
-	return 0;
-}
-
 struct generation *generation_load(const char *config_file, unsigned number, struct sockets *sockets, struct err *err)
 {
 	struct generation *g = calloc(1, sizeof(*g));
@@ -82,8 +74,13 @@ struct generation *generation_load(const char *config_file, unsigned number, str
 		free(g);
 		return NULL;
 	}
-	if (decide_identity(g, err) < 0 || check_upstream(&g->conf.upstream, err) < 0)
+	if (decide_identity(g, err) < 0 || resolve_engine(&g->conf.upstream, &g->engine, err) < 0)
 		goto failed;
+	g->peers = peers_new(g->conf.per_peer, g->conf.rate, g->conf.burst, MASTER_SLOTS);
+	if (g->peers == NULL) {
+		err_set(err, ENOMEM, "out of memory");
+		goto failed;
+	}
 	g->audit = audit_open(g->conf.audit_path, "dockerproxy", err);
 	if (g->audit == NULL || sockets_prepare(sockets, &g->conf, g->fds, &g->admin_fd, err) < 0)
 		goto failed;
@@ -98,6 +95,7 @@ void generation_free(struct generation *g)
 	if (g == NULL)
 		return;
 	audit_free(g->audit);
+	peers_free(g->peers);
 	proxy_conf_release(&g->conf);
 	free(g);
 }

@@ -4,10 +4,11 @@
 
 #include <sys/queue.h>
 
-#include "dockerproxy/conf.h"
+#include "dockerproxy/resolve.h"
 #include "libgate/err.h"
 
 struct audit;
+struct peers;
 struct sockets;
 
 struct generation {
@@ -15,6 +16,8 @@ struct generation {
 	unsigned number; /* from 1 */
 	struct proxy_conf conf;
 	struct audit *audit;
+	struct engine_addrs engine; /* pinned */
+	struct peers *peers; /* shared with the workers */
 	int fds[PROXY_MAX_LISTEN]; /* borrowed from the table of sockets */
 	int admin_fd;
 	uid_t uid; /* of the workers; (uid_t)-1: the master's own */

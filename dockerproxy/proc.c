@@ -137,6 +137,7 @@ static void NORETURN run_child(struct generation *g, unsigned slot, int line, st
 		.slot = slot,
 		.generation = g->number,
 		.audit = g->audit,
+		.peers = g->peers,
 		.metrics = metrics,
 		.confined = &confined,
 	};
@@ -231,7 +232,7 @@ static void dial(struct proc *p, uint32_t id)
 	d->id = id;
 	TAILQ_INSERT_TAIL(&p->pending, d, entry);
 	p->npending++;
-	started = dial_start(p->base, &conf->upstream, conf->connect_ms, on_dialed, d);
+	started = dial_start(p->base, &p->generation->engine, conf->connect_ms, on_dialed, d);
 	if (started != NULL)
 		d->dial = started;
 }

@@ -6,7 +6,7 @@
 
 #include "libgate/tls.h"
 
-#define HOST_MAX 64
+#define HOST_MAX 256
 
 /* The address of "ADDRESS:PORT" without brackets: whom the engine's certificate is for unless the configuration says. */
 static const char *host_of(const char *tcp, char *out, size_t size)

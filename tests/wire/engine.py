@@ -80,6 +80,8 @@ class Engine:
         self.script = []  # of the running case: taken from the front, one a request that matches
         self.received = {}  # tunnel bytes, by the request that opened it
         self.ended = 0  # connections that the proxy closed while a scripted answer was held
+        self.let_go = threading.Event()  # a scripted answer's "gate" opens
+        self.connections = set()
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.listener.bind(path)
         self.listener.listen(128)
@@ -95,11 +97,19 @@ class Engine:
             left = self.requests, self.stray
             self.requests, self.stray, self.script = [], b"", list(script or [])
             self.received, self.ended = {}, 0
+            self.let_go.clear()
             return left
 
     def wait_for(self, condition, seconds):
         with self.changed:
             return self.changed.wait_for(lambda: condition(self), seconds)
+
+    def drop_all(self):
+        """Ends every connection, as an engine that is restarted does; returns when that is done."""
+        with self.changed:
+            for connection in self.connections:
+                connection.shutdown(socket.SHUT_RDWR)
+            self.changed.wait_for(lambda: not self.connections)
 
     def _accept(self):
         while True:
@@ -122,6 +132,13 @@ class Engine:
         return None
 
     def _serve(self, connection):
+        self._note(lambda: self.connections.add(connection))
+        try:
+            self._converse(connection)
+        finally:
+            self._note(lambda: self.connections.discard(connection))
+
+    def _converse(self, connection):
         data = b""
         with connection:
             while True:
@@ -168,6 +185,9 @@ class Engine:
             for part in entry.get("parts", []):
                 text = part if isinstance(part, str) else part[0] * part[1]
                 connection.sendall(text.encode("latin-1"))
+            if "gate" in entry:
+                self.let_go.wait()
+                connection.sendall("".join(entry["gate"]).encode("latin-1"))
         except OSError:
             if then != "hold":
                 raise

@@ -27,7 +27,7 @@ class Proxy:
         config = {
             "listen": [{"unix": self.unix}, {"tcp": f"{self.tcp[0]}:{self.tcp[1]}"}],
             "upstream": {"unix": engine_path},
-            "workers": 1,
+            "workers": settings.get("workers", 1),
             "audit": {"path": self.audit},
             "timeouts": {"drain": "1s"} | settings.get("timeouts", {}),
             "limits": settings.get("limits", {}),
@@ -50,6 +50,14 @@ class Proxy:
             except OSError:
                 time.sleep(0.02)
         raise RuntimeError(f"dockerproxy did not start:\n{self.stderr()}")
+
+    def says(self, text, count=1):
+        """Waits until the program's log holds the text so many times."""
+        end = time.monotonic() + START_LIMIT
+        while self.stderr().count(text) < count:
+            if time.monotonic() > end:
+                raise RuntimeError(f"the log does not say {text!r}:\n{self.stderr()}")
+            time.sleep(0.02)
 
     def stderr(self):
         with open(self.log.name, "rb") as f:
