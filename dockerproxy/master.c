@@ -22,6 +22,7 @@
 #define BACKOFF_FIRST_MS 50 /* doubled for each crash in a row; the first one is replaced at once */
 #define BACKOFF_MAX_MS 1000
 #define BACKOFF_FORGET_MS 10000 /* a worker that lived so long did not crash "in a row" */
+#define LANDLOCK_TCP_ABI 4
 #define STOP_GRACE_MS 1000 /* beyond timeouts.drain, before what is left is killed */
 
 enum state {
@@ -56,6 +57,8 @@ struct master {
 	struct proc_list procs;
 	bool slot_used[MASTER_SLOTS];
 	unsigned crashes; /* in a row */
+	uint16_t engine_port; /* that it may connect to; 0: none */
+	bool ports_held; /* the kernel sees to that */
 	struct event *signals[ARRAY_SIZE(handled)];
 	struct event *respawn;
 	struct event *deadline; /* of a start or a stop */
@@ -230,9 +233,19 @@ static void give_up_next(struct master *m, const char *why)
 
 static int load_next(struct master *m, struct err *err)
 {
+	uint16_t port;
+
 	m->next = generation_load(m->config_file, m->loads + 1, m->sockets, err);
 	if (m->next == NULL)
 		return -1;
+	port = engine_port(&m->next->engine);
+	if (m->ports_held && port != 0 && port != m->engine_port) {
+		sockets_abort(m->sockets);
+		generation_free(STEAL(m->next));
+		return err_set(err, EPERM,
+			"upstream: TCP port %u is not the one that the master confined itself to at its start; restart the program",
+			port);
+	}
 	m->loads++;
 	TAILQ_INSERT_TAIL(&m->generations, m->next, entry);
 	arm(m->deadline, START_TIMEOUT_MS);
@@ -460,11 +473,32 @@ static void release(struct master *m)
 		event_base_free(m->base);
 }
 
+/*
+ * From here on the master starts no program and connects by TCP to the engine of its first configuration alone; what it reads
+ * later (another configuration) cannot widen that.
+ */
+static int confine_master(struct master *m, struct err *err)
+{
+	const struct generation *g = m->next;
+	struct confine_plan plan = { .role = CONFINE_PROXY_MASTER };
+	struct confine_result result;
+
+	if (!g->conf.confine)
+		return 0;
+	m->engine_port = engine_port(&g->engine);
+	plan.connect_ports = &m->engine_port;
+	plan.n_connect_ports = m->engine_port != 0;
+	if (confine_apply(&plan, &result, err) < 0)
+		return err_wrap(err, "the master cannot be confined");
+	m->ports_held = result.landlock_abi >= LANDLOCK_TCP_ABI;
+	return 0;
+}
+
 static void run(struct master *m)
 {
 	struct err err = ERR_INIT;
 
-	if (confine_keep(capabilities, &err) < 0 || load_next(m, &err) < 0) {
+	if (confine_keep(capabilities, &err) < 0 || load_next(m, &err) < 0 || confine_master(m, &err) < 0) {
 		log_error("%s", err.text);
 		m->exit_status = 1;
 		return;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/un.h>
 
@@ -76,6 +77,15 @@ static int tcp_addresses(const char *text, struct engine_addrs *out, struct err 
 	}
 	freeaddrinfo(found);
 	return out->n > 0 ? 0 : err_set(err, ENOENT, "upstream.tcp: \"%s\" has no address", name);
+}
+
+uint16_t engine_port(const struct engine_addrs *a)
+{
+	const struct sockaddr_storage *first = &a->at[0].addr;
+
+	if (first->ss_family == AF_INET)
+		return ntohs(((const struct sockaddr_in *)(const void *)first)->sin_port);
+	return first->ss_family == AF_INET6 ? ntohs(((const struct sockaddr_in6 *)(const void *)first)->sin6_port) : 0;
 }
 
 int resolve_engine(const struct proxy_endpoint *at, struct engine_addrs *out, struct err *err)

@@ -7,6 +7,7 @@
 #ifndef DOCKERPROXY_RESOLVE_H
 #define DOCKERPROXY_RESOLVE_H
 
+#include <stdint.h>
 #include <sys/socket.h>
 
 #include "dockerproxy/conf.h"
@@ -20,6 +21,9 @@ struct engine_addrs {
 		socklen_t len;
 	} at[ENGINE_ADDRS]; /* tried in this order */
 };
+
+/* The TCP port, the same for all; 0: a unix socket. */
+uint16_t engine_port(const struct engine_addrs *a);
 
 int resolve_engine(const struct proxy_endpoint *at, struct engine_addrs *out, struct err *err) MUSTCHECK;
 

@@ -13,7 +13,12 @@
 
 #include "libgate/err.h"
 
-enum confine_role { CONFINE_PROXY_WORKER, CONFINE_EGRESS };
+/*
+ * The master starts confined children and reloads: it keeps its user, capabilities (see confine_keep()) and files, and loses what
+ * it never needs: executing anything, looking into other processes, mounts and namespaces, and TCP to anywhere but the plan's
+ * ports. A call outside its table fails with EPERM instead of ending it: with it the service would end.
+ */
+enum confine_role { CONFINE_PROXY_WORKER, CONFINE_EGRESS, CONFINE_PROXY_MASTER };
 
 struct confine_plan {
 	enum confine_role role;

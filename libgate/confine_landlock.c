@@ -36,9 +36,12 @@ struct net_port_attr {
 #define CREATE_RULESET_VERSION (1U << 0)
 #define RULE_PATH_BENEATH 1
 #define RULE_NET_PORT 2
+#define ACCESS_FS_EXECUTE (1ULL << 0)
 #define ACCESS_FS_WRITE_FILE (1ULL << 1)
 #define ACCESS_FS_READ_FILE (1ULL << 2)
+#define ACCESS_FS_MAKE_CHAR (1ULL << 6)
 #define ACCESS_FS_MAKE_REG (1ULL << 8)
+#define ACCESS_FS_MAKE_BLOCK (1ULL << 11)
 #define ACCESS_FS_ABI1 ((1ULL << 13) - 1)
 #define ACCESS_FS_REFER (1ULL << 13) /* ABI 2 */
 #define ACCESS_FS_TRUNCATE (1ULL << 14) /* ABI 3 */
@@ -58,6 +61,13 @@ static struct ruleset_attr rules_of(int abi, const struct confine_plan *plan)
 {
 	struct ruleset_attr attr = { .handled_access_fs = ACCESS_FS_ABI1 };
 
+	/* It opens what the next configuration names, and the service manager may listen at an abstract address. */
+	if (plan->role == CONFINE_PROXY_MASTER) {
+		attr.handled_access_fs = ACCESS_FS_EXECUTE | ACCESS_FS_MAKE_CHAR | ACCESS_FS_MAKE_BLOCK;
+		attr.handled_access_net = abi >= ABI_NET ? ACCESS_NET_CONNECT_TCP : 0;
+		attr.scoped = abi >= ABI_SCOPE ? SCOPE_SIGNAL : 0;
+		return attr;
+	}
 	if (abi >= ABI_REFER)
 		attr.handled_access_fs |= ACCESS_FS_REFER;
 	if (abi >= ABI_TRUNCATE)

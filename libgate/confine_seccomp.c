@@ -3,20 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <seccomp.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define UNDER_SANITIZER 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) && !defined(UNDER_SANITIZER)
-#define UNDER_SANITIZER 1
-#endif
 
 enum effect { ALLOW, DENY };
 
@@ -30,6 +22,7 @@ struct row {
 
 #define PROXY (1U << CONFINE_PROXY_WORKER)
 #define EGRESS (1U << CONFINE_EGRESS)
+#define MASTER (1U << CONFINE_PROXY_MASTER)
 #define BOTH (PROXY | EGRESS)
 #define READER (1U << 8)
 #define APPENDER (1U << 9)
@@ -45,6 +38,10 @@ struct row {
 		(arg), (op), (a), (b) \
 	}
 #define ARG(...) 1, ARG_OF(__VA_ARGS__, 0, 0)
+
+/* Of clone(): a child in namespaces of its own. */
+#define NEW_NAMESPACES \
+	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
 
 /* Binary search over the system calls instead of a walk along the table: the filter runs at every call. */
 #define FILTER_TREE 2
@@ -69,6 +66,9 @@ static unsigned roles_of(const struct confine_plan *plan)
 {
 	unsigned roles = 1U << plan->role;
 
+	/* Its children keep its filter beside their own. */
+	if (plan->role == CONFINE_PROXY_MASTER)
+		return MASTER | PROXY;
 	if (plan->read_dir != NULL)
 		roles |= READER;
 	if (plan->append_dir != NULL)
@@ -86,18 +86,25 @@ static int add_rows(scmp_filter_ctx ctx, unsigned roles, struct err *err)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if ((rows[i].roles & roles) != 0 && add_row(ctx, &rows[i], err) < 0)
+		if ((rows[i].roles & roles) != 0 && !(roles & MASTER && rows[i].effect == DENY) &&
+			add_row(ctx, &rows[i], err) < 0)
 			return -1;
 	return 0;
 }
 
 #ifdef UNDER_SANITIZER
 /* A sanitizer's report looks for a symbolizer to run; it must live to print without one. */
-static int add_sanitizer_rows(scmp_filter_ctx ctx, struct err *err)
+static int add_sanitizer_rows(scmp_filter_ctx ctx, unsigned roles, struct err *err)
 {
 	static const char *const names[] = { "fork", "vfork", "clone", "clone3", "execve", "prctl", "wait4", "kill",
 		"personality" };
 
+	/* The search for leaks at the master's end traces the process from a thread of its own. */
+	if (roles & MASTER) {
+		const struct row row = { MASTER, ALLOW, "ptrace", ANY };
+
+		return add_row(ctx, &row, err);
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		const struct row row = { BOTH, DENY, names[i], ANY };
 
@@ -107,7 +114,7 @@ static int add_sanitizer_rows(scmp_filter_ctx ctx, struct err *err)
 	return 0;
 }
 #else
-static int add_sanitizer_rows(scmp_filter_ctx ctx, struct err *err)
+static int add_sanitizer_rows(scmp_filter_ctx ctx, unsigned roles, struct err *err)
 {
 	return 0;
 }
@@ -132,7 +139,8 @@ static int load(scmp_filter_ctx ctx, struct confine_result *result, struct err *
 
 int confine_seccomp(const struct confine_plan *plan, struct confine_result *result, struct err *err)
 {
-	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_KILL_PROCESS);
+	unsigned roles = roles_of(plan);
+	scmp_filter_ctx ctx = seccomp_init(roles & MASTER ? SCMP_ACT_ERRNO(EPERM) : SCMP_ACT_KILL_PROCESS);
 	int rc;
 
 	/* gVisor has no KILL_PROCESS; for a process with one thread the older action is the same. */
@@ -142,8 +150,8 @@ int confine_seccomp(const struct confine_plan *plan, struct confine_result *resu
 		return err_set(err, ENOMEM, "seccomp filter");
 	seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, FILTER_TREE);
 	seccomp_attr_set(ctx, SCMP_FLTATR_API_SYSRAWRC, 1);
-	rc = add_rows(ctx, roles_of(plan), err) < 0 || add_sanitizer_rows(ctx, err) < 0 || load(ctx, result, err) < 0 ? -1
-																												  : 0;
+	rc =
+		add_rows(ctx, roles, err) < 0 || add_sanitizer_rows(ctx, roles, err) < 0 || load(ctx, result, err) < 0 ? -1 : 0;
 	seccomp_release(ctx);
 	return rc;
 }

@@ -76,7 +76,7 @@ run_sandbox_cli()
 	like "$p: of the size of the client's" "33 111" "$out"
 	like "$p: and follows it" "44 122" "$out"
 	ok "$p: run -d" as $p run -d --name "$name" "${safe[@]}" "$IMAGE" sh -c 'echo said; read x; exit 3'
-	is "$p: wait" 0 "$(as $p wait "$name")"
+	is "$p: wait tells the exit code" 3 "$(as $p wait "$name")"
 	is "$p: logs" said "$(as $p logs "$name")"
 	ok "$p: rm" as $p rm "$name"
 	ok "$p: create -i" as $p create -i --name "$name" "${safe[@]}" "$IMAGE" cat
@@ -157,7 +157,8 @@ run_watchtower()
 	run_maker watchtower
 	ok "watchtower: rename" as watchtower rename "$name" "$name-old"
 	ok "watchtower: rm" as watchtower rm -f "$name-old"
-	fails "watchtower: no exec" "dockerproxy" as watchtower exec "$foreign_name" true
+	ok "watchtower: exec, for the hooks of a container" as watchtower exec "$foreign_name" true
+	fails "watchtower: no privileged exec" "Privileged" as watchtower exec --privileged "$foreign_name" true
 }
 
 run_portainer()

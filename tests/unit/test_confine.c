@@ -509,6 +509,53 @@ static void test_egress(void)
 }
 
 /* Without a filter every probe that this machine allows at all succeeds: the table above is not refused by accident. */
+/* The master may open, fork and make sockets; what it must never do fails, and it lives to say so. */
+static void test_proxy_master(void)
+{
+	static const struct {
+		const char *name;
+		long (*run)(void);
+		enum expected want;
+	} cases[] = {
+		{ "ordinary work", probe_work, WORKS },
+		{ "open", probe_open, WORKS },
+		{ "fork", probe_fork, WORKS },
+		{ "socket AF_INET", probe_socket_tcp, WORKS },
+		{ "execve", probe_execve, REFUSED },
+		{ "execveat", probe_execveat, REFUSED },
+#ifndef __SANITIZE_ADDRESS__
+		{ "ptrace", probe_ptrace, REFUSED },
+#endif
+		{ "process_vm_readv", probe_process_vm_readv, REFUSED },
+		{ "pidfd_open", probe_pidfd_open, REFUSED },
+		{ "socket AF_ALG", probe_socket_alg, REFUSED },
+		{ "socket AF_PACKET", probe_socket_packet, REFUSED },
+		{ "mount", probe_mount, REFUSED },
+		{ "unshare", probe_unshare, REFUSED },
+		{ "bpf", probe_bpf, REFUSED },
+		{ "io_uring_setup", probe_io_uring, REFUSED },
+		{ "userfaultfd", probe_userfaultfd, REFUSED },
+		{ "perf_event_open", probe_perf, REFUSED },
+		{ "keyctl", probe_keyctl, REFUSED },
+		{ "memfd_create", probe_memfd, REFUSED },
+		{ "TCP fast open", probe_fast_open, REFUSED },
+	};
+	struct confine_plan plan = { .role = CONFINE_PROXY_MASTER };
+
+	for (size_t i = 0; supported(false) && i < ARRAY_SIZE(cases); i++) {
+		int got = run(&plan, cases[i].run, NULL);
+
+		if (cases[i].want == WORKS)
+			UNIT_CHECK(got == EXIT_DONE, "%s: %d", cases[i].name, got);
+		else
+			UNIT_CHECK(got == EXIT_ERRNO + EPERM || got == EXIT_ERRNO + EACCES, "%s: %d", cases[i].name, got);
+	}
+	/* By TCP it reaches the ports of its plan alone, and with none nobody. */
+	if (supported(true))
+		CU_ASSERT_EQUAL(run(&plan, probe_connect, NULL), EXIT_ERRNO + EACCES);
+	CU_PASS("ran");
+}
+
 static void test_probes_work_unconfined(void)
 {
 	struct confine_plan plan = plan_of(CONFINE_PROXY_WORKER);
@@ -542,6 +589,10 @@ static void test_landlock_ports(void)
 	plan.n_connect_ports = 1;
 	CU_ASSERT_EQUAL(run(&plan, probe_connect_other, NULL), EXIT_DONE);
 	CU_ASSERT_EQUAL(run(&plan, probe_connect, NULL), EXIT_ERRNO + EACCES);
+	plan.role = CONFINE_PROXY_MASTER;
+	CU_ASSERT_EQUAL(run(&plan, probe_connect_other, NULL), EXIT_DONE);
+	CU_ASSERT_EQUAL(run(&plan, probe_connect, NULL), EXIT_ERRNO + EACCES);
+	plan.role = CONFINE_EGRESS;
 	plan.n_connect_ports = 0;
 	CU_ASSERT_EQUAL(run(&plan, probe_connect_other, NULL), EXIT_ERRNO + EACCES);
 	close(server);
@@ -692,6 +743,7 @@ static void test_names(void)
 static const struct unit_test tests[] = {
 	{ "proxy worker", test_proxy_worker },
 	{ "egress", test_egress },
+	{ "proxy master", test_proxy_master },
 	{ "probes work unconfined", test_probes_work_unconfined },
 	{ "landlock ports", test_landlock_ports },
 	{ "directories", test_directories },
