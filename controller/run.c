@@ -22,6 +22,7 @@ enum task_state {
 	TASK_REQUEST,
 	TASK_PULL,
 	TASK_FOLLOW, /* asking whether something is gone */
+	TASK_CHOOSE, /* removing one of several networks of one name, by its id */
 	TASK_PAUSE, /* before another try */
 	TASK_SETTLED,
 	TASK_FAILED,
@@ -40,6 +41,7 @@ struct task {
 	bool taken; /* the request was sent */
 	bool unknown; /* and no answer of the engine came back */
 	bool pulled;
+	unsigned chosen; /* of several networks of one name: which was tried last */
 	bool retry_unavailable; /* a failure to reach the engine is tried again until the deadline */
 	int64_t retry_ms;
 	int64_t settle_until; /* absence counts only after this */
@@ -188,6 +190,71 @@ static void task_follow(struct task *t)
 	t->call = engine_call(t->run->engine, "GET", t->gone, NULL, left_ms(t->run), on_follow, t);
 }
 
+/*
+ * An older engine can be made to hold two networks of one name, by two controllers that create at the same moment. No
+ * request by name succeeds then; the label finds them, and their ids tell them apart.
+ */
+#define NETWORKS "/networks"
+#define LIST_NETWORKS NETWORKS "?filters=%7B%22label%22%3A%5B%22" LABEL_SANDBOX "%3D1%22%5D%7D"
+
+static bool is_ambiguous(const struct engine_reply *reply)
+{
+	return reply->status == 400 && strstr(reply->err.text, "is ambiguous") != NULL;
+}
+
+static void on_one_removed(const struct engine_reply *reply, void *arg)
+{
+	struct task *t = arg;
+	struct err err = ERR_INIT;
+
+	t->call = NULL;
+	err_set(&err, EEXIST, "several networks have this name: %s", t->path);
+	pause_and_retry(t, &err);
+}
+
+/* The next one in turn: one that is in use is passed over that way. */
+static bool choose(struct task *t, const struct json_node *networks, struct slice *id)
+{
+	struct slice wanted = slice_str(t->path + sizeof(NETWORKS)), name;
+	unsigned n = 0;
+
+	for (const struct json_node *o = networks->child; o != NULL; o = o->next) {
+		struct slice text;
+
+		if (!json_get_string(o, "Name", &name) || !slice_eq(name, wanted) || !json_get_string(o, "Id", &text))
+			continue;
+		if (n == 0 || n == t->chosen)
+			*id = text;
+		n++;
+	}
+	t->chosen = n > 0 ? (t->chosen + 1) % n : 0;
+	return n > 0;
+}
+
+static void on_networks(const struct engine_reply *reply, void *arg)
+{
+	struct task *t = arg;
+	struct slice id;
+
+	t->call = NULL;
+	if (reply->status != 200 || reply->json == NULL || reply->json->type != JSON_ARRAY) {
+		give_up(t, &reply->err);
+		return;
+	}
+	if (!choose(t, reply->json, &id)) {
+		on_one_removed(reply, t); /* somebody else removed them meanwhile */
+		return;
+	}
+	auto_free char *path = mem_printf(NETWORKS "/%.*s", SLICE_ARG(id));
+	t->call = engine_call(t->run->engine, "DELETE", path, NULL, left_ms(t->run), on_one_removed, t);
+}
+
+static void remove_by_id(struct task *t)
+{
+	set_state(t, TASK_CHOOSE);
+	t->call = engine_call(t->run->engine, "GET", LIST_NETWORKS, NULL, left_ms(t->run), on_networks, t);
+}
+
 static bool is_2xx(int status)
 {
 	return status >= 200 && status < 300;
@@ -242,6 +309,8 @@ static void on_request(const struct engine_reply *reply, void *arg)
 			absent(t);
 		else if (is_2xx(reply->status) || reply->status == 403 || reply->status == 409 || reply->status == 500)
 			task_follow(t); /* 403 and 409: in use, or another removal is under way */
+		else if (is_ambiguous(reply) && strncmp(t->path, NETWORKS "/", sizeof(NETWORKS)) == 0)
+			remove_by_id(t);
 		else
 			give_up(t, &err);
 		return;
@@ -251,6 +320,8 @@ static void on_request(const struct engine_reply *reply, void *arg)
 		start_pull(t);
 		return;
 	}
+	if (is_ambiguous(reply))
+		err.code = EEXIST; /* another controller makes a sandbox of this name at this moment */
 	if (reply->status == 404 && t->expect == EXPECT_STOPPED)
 		err_set(&err, ENXIO, "there is no such sandbox");
 	give_up(t, &err);

@@ -194,12 +194,13 @@ static int load_word(struct loader *l, const struct json_node *n, const char *co
 
 static int key_owner(struct loader *l, struct endpoint *e, const struct json_node *n)
 {
-	static const char *const words[] = { "container", "exec", NULL };
+	static const char *const words[] = { "container", "exec", "network", NULL };
+	static const enum owner_rule rules[] = { OWNER_CONTAINER, OWNER_EXEC, OWNER_NETWORK };
 	int i;
 
 	if (load_word(l, n, words, &i) < 0)
 		return -1;
-	e->info.owner = i == 0 ? OWNER_CONTAINER : OWNER_EXEC;
+	e->info.owner = rules[i];
 	return 0;
 }
 

@@ -248,12 +248,17 @@ static const struct upstream_events query_events = {
 
 static int query_send(struct owner_query *q)
 {
+	static const char *const paths[][2] = {
+		[OWNER_CONTAINER] = { "containers/", "/json" },
+		[OWNER_EXEC] = { "exec/", "/json" },
+		[OWNER_NETWORK] = { "networks/", "" },
+	};
 	struct upstream_request request = { .method = HTTP_GET, .flags = UPSTREAM_REPEATABLE };
 
 	buf_clear(&q->head);
 	buf_clear(&q->answer);
-	if (buf_putf(&q->head, "GET /v1.%u/%s/%.*s/json HTTP/1.1\r\nHost: docker\r\nUser-Agent: dockerproxy\r\n\r\n",
-			q->minor, q->rule == OWNER_EXEC ? "exec" : "containers", ID_DIGITS, q->id) < 0)
+	if (buf_putf(&q->head, "GET /v1.%u/%s%.*s%s HTTP/1.1\r\nHost: docker\r\nUser-Agent: dockerproxy\r\n\r\n", q->minor,
+			paths[q->rule][0], ID_DIGITS, q->id, paths[q->rule][1]) < 0)
 		return -1;
 	request.head = buf_slice(&q->head);
 	q->exchange = upstream_start(q->owner->up, &request, &query_events, q);
@@ -297,11 +302,23 @@ static bool read_exec(struct owner_query *q, const struct json_node *root)
 	return true;
 }
 
+/* A network's name never changes, but nobody asks twice. */
+static bool read_network(const struct owner_query *q, const struct json_node *root, struct slice *name)
+{
+	struct slice id;
+
+	return json_get_string(root, "Id", &id) && slice_eq(id, slice_make(q->id, ID_DIGITS)) &&
+		json_get_string(root, "Name", name) && name->len > 0 && name->len < OWNER_NAME_MAX &&
+		memchr(name->p, 0, name->len) == NULL;
+}
+
 /* Goes on from what is remembered. 1 found, 0 to be asked. */
 static int query_recall(struct owner_query *q, struct slice *name)
 {
 	const struct entry *e;
 
+	if (q->rule == OWNER_NETWORK)
+		return 0;
 	if (q->rule == OWNER_EXEC) {
 		e = recall(q->owner, OWNER_EXEC, q->id);
 		if (e == NULL)
@@ -339,7 +356,9 @@ static void on_end(void *arg)
 			query_done(q, OWNER_UNREACHABLE, name);
 		return;
 	}
-	if (root != NULL && q->rule == OWNER_CONTAINER && read_container(q, root, &name))
+	if (root != NULL && q->rule == OWNER_NETWORK && read_network(q, root, &name))
+		query_done(q, OWNER_FOUND, name);
+	else if (root != NULL && q->rule == OWNER_CONTAINER && read_container(q, root, &name))
 		query_done(q, OWNER_FOUND, name);
 	else
 		query_done(q, OWNER_UNCLEAR, slice_make(NULL, 0));

@@ -1,5 +1,6 @@
 /*
- * Whose is this id? Asks the engine for the container behind a full container id or an exec id, and remembers the answer. [libevent]
+ * Whose is this id? Asks the engine for the container behind a full container id or an exec id, and remembers the answer; and for
+ * the name of a network, which it does not remember. [libevent]
  *
  * Remembered by full id only: ids are 256-bit and never reused, so that a new container of an old one's name is another entry.
  * Which container an exec belongs to never changes; it is remembered for OWNER_EXEC_MS. A container's name can change (rename), and
@@ -26,8 +27,8 @@ struct owner;
 struct owner_query;
 
 enum owner_result {
-	OWNER_FOUND, /* name is the container's, without the leading slash */
-	OWNER_ABSENT, /* the engine has no such container or exec */
+	OWNER_FOUND, /* name is the container's, without the leading slash, or the network's */
+	OWNER_ABSENT, /* the engine has no such container, exec or network */
 	OWNER_UNREACHABLE, /* no answer */
 	OWNER_UNCLEAR, /* an answer that does not say */
 };
@@ -43,7 +44,7 @@ void owner_free(struct owner *o);
 bool owner_is_full_id(struct slice s);
 
 /*
- * rule: OWNER_CONTAINER or OWNER_EXEC; id: a full id; minor: the API version to ask with. NULL when the callback was called
+ * rule: not OWNER_NONE; id: a full id; minor: the API version to ask with. NULL when the callback was called
  * already, else a query that may be cancelled until then.
  */
 struct owner_query *owner_ask(struct owner *o, enum owner_rule rule, struct slice id, unsigned minor, owner_cb cb,

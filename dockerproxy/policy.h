@@ -41,6 +41,8 @@ enum owner_rule {
 	OWNER_NONE,
 	OWNER_CONTAINER, /* the path's container: a name by pattern, or a full id that the engine maps to such a name */
 	OWNER_EXEC, /* the path's exec id: its container, by the engine, must be allowed */
+	OWNER_NETWORK, /* the path's network: a name by the row's pattern, or a full id that the engine maps to such a
+			* name as a container may have: what is left of two networks of one name has to be removable */
 };
 
 enum response_rule {

@@ -112,6 +112,11 @@ bool session_judge_body(struct session *s)
 /* Ownership is settled: the request may leave, or is refused. */
 static void on_owner(enum owner_result result, struct slice name, void *arg)
 {
+	static const char *const kinds[] = {
+		[OWNER_CONTAINER] = "container",
+		[OWNER_EXEC] = "exec instance",
+		[OWNER_NETWORK] = "network",
+	};
 	struct session *s = arg;
 	struct request *r = s->request;
 	char text[VERDICT_OBJECT_MAX + 64];
@@ -134,8 +139,7 @@ static void on_owner(enum owner_result result, struct slice name, void *arg)
 		}
 		break;
 	case OWNER_ABSENT:
-		snprintf(text, sizeof(text), "No such %s: %s",
-			session_endpoint(r)->owner == OWNER_EXEC ? "exec instance" : "container", r->verdict.object);
+		snprintf(text, sizeof(text), "No such %s: %s", kinds[session_endpoint(r)->owner], r->verdict.object);
 		session_refuse_as(s, &absent);
 		break;
 	case OWNER_UNREACHABLE:
@@ -159,7 +163,8 @@ bool session_ask_owner(struct session *s)
 	if (r->query != NULL)
 		return false;
 	if (r->decision == METRICS_WOULD_DENY || row->owner == OWNER_NONE ||
-		(row->owner == OWNER_CONTAINER && policy_container_name_ok(s->listen->policy, object))) {
+		(row->owner == OWNER_CONTAINER && policy_container_name_ok(s->listen->policy, object)) ||
+		(row->owner == OWNER_NETWORK && !owner_is_full_id(object))) {
 		session_set_state(s, SESSION_FORWARD);
 		return true;
 	}

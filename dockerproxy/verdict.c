@@ -671,6 +671,8 @@ enum decision verdict_body(struct verdict *v, const struct policy *p, struct sli
 	return DECISION_ALLOW;
 }
 
+#define OBJECT_ID_DIGITS 64
+
 bool verdict_open_question(const struct verdict *v, const struct policy *p, struct buf *out)
 {
 	int rc = 0;
@@ -685,6 +687,11 @@ bool verdict_open_question(const struct verdict *v, const struct policy *p, stru
 		break;
 	case OWNER_EXEC:
 		rc = buf_putf(out, "the engine must say that the container of exec %s has an allowed name", v->object);
+		break;
+	case OWNER_NETWORK:
+		if (strlen(v->object) != OBJECT_ID_DIGITS || v->object[strspn(v->object, "0123456789abcdef")] != '\0')
+			return false;
+		rc = buf_putf(out, "the engine must say that network %s has an allowed name", v->object);
 		break;
 	}
 	return rc == 0;

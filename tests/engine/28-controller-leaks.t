@@ -4,7 +4,9 @@
 With SUITE=whole a hundred of them at a time; otherwise as many as show it.
 """
 
+import json
 import os
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -102,6 +104,23 @@ def test_same_name():
     equal("B.9", "nothing at all is left", objects(), before)
 
 
+def test_two_networks_of_one_name():
+    """What two controllers can make an older engine hold; by name nothing can be done to either."""
+    body = json.dumps({"Name": f"{N}-net", "Internal": True, "CheckDuplicate": False,
+                       "Labels": {"dev.capybara.sandbox": "1", "dev.capybara.sandbox.name": N}})
+    made = [subprocess.run(["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket",
+                            os.environ["DOCKER_HOST"].removeprefix("unix://"), "-H", "Content-Type: application/json",
+                            "-d", body, "http://engine/networks/create"], capture_output=True, text=True).stdout
+            for _ in range(2)]
+    with client(mode="runner") as c:
+        if made != ["201", "201"]:
+            skip("B.7", "two networks of one name", f"this engine refuses the second ({made[1]})")
+        else:
+            equal("B.7", "two networks of one name: both are removed", (c.call("destroy", id=N)["state"], leftovers(N)),
+                  ("gone", []))
+        c.call("destroy", id=N)
+
+
 def test_many_known():
     """The memory that idle sandboxes cost the controller."""
     n = 100 if WHOLE else 8
@@ -126,5 +145,5 @@ def test_many_known():
     equal("B.9", "and all are removed", [x for x in objects() if N in x], [])
 
 
-run(test_cycles, test_same_name, test_many_known)
+run(test_cycles, test_same_name, test_two_networks_of_one_name, test_many_known)
 done()
