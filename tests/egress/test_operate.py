@@ -104,6 +104,17 @@ class Life(base.Case):
         self.assertTrue(kept.closed())
         self.assertEqual(e.last("close")["reason"], "reload")
 
+    def test_a_variable_goes_before_the_file(self):
+        e = self.start({"ALLOW_CONNECT_PORTS": "7", "TIMEOUT_DRAIN": "0"},
+                       config=self.config(allowConnectPorts=[21], timeouts={"drain": "60s"}))
+        self.assertEqual(e.tunnel("allowed.test:7")[0], 200)
+        self.assertEqual(e.tunnel("allowed.test:21")[0], 403)
+        e.write_config(self.config(allowConnectPorts=[9]))
+        e.signal(signal.SIGHUP)
+        wait_for(lambda: "taken over" in e.text(), "the reload")
+        self.assertEqual(e.tunnel("allowed.test:7")[0], 200)
+        self.assertEqual(e.tunnel("allowed.test:9")[0], 403)
+
     def test_bad_reload_changes_nothing(self):
         e = self.start(config=self.config())
         e.write_config({"allowHosts": ["*"]})
