@@ -5,6 +5,7 @@ Arguments choose some: 27-controller-outcomes.t runc/engine runsc/runner
 """
 
 import os
+import subprocess
 import sys
 import tempfile
 
@@ -78,6 +79,16 @@ class Suite:
             self.is_("B.8", "asked: what it cannot know is told as lost, never as an end",
                      self.told(c, outcomes=True, commands=[lost]), {lost: ("lost", None, None)})
 
+    def runtime_crashed(self):
+        """The sandbox's first process, under gVisor the sentry, dies as by a crash."""
+        with self.client() as c:
+            i = self.begin(c, "crash", "exit 0")
+            engine = subprocess.run([ENGINE, "pid", ENGINE_DIR], capture_output=True, text=True, check=True).stdout.strip()
+            subprocess.run(["nsenter", "--target", engine, "--pid", "kill", "-9", str(inspect(N)["State"]["Pid"])], check=True)
+            lost = self.unknown("a runtime that crashes", c.answer(i))
+            self.is_("A.lifecycle.4", "the next command starts it again", c.call("exec", id=N, command="echo up")["stdout"], "up\n")
+            self.is_("B.8", "what ended with the crash is told as lost", self.told(c, commands=[lost]), {lost: ("lost", None, None)})
+
     def forged(self):
         with self.client() as c:
             lines = "1 a\x1b[2J t exited 0 no 1\n1 b t exited 0 no 1 x\n1 c t lost 0 no 1\nR ../d\n1 e _ exited 3 no 5\n" + "x" * 9000
@@ -94,7 +105,7 @@ class Suite:
         with self.client() as c:
             c.call("create", name=N, limits={"egress": "none", "memoryMb": 256, "maxCommandSeconds": 120})
             try:
-                for test in (self.cut, self.controller_killed, self.forged, self.sandbox_killed):
+                for test in (self.cut, self.controller_killed, self.runtime_crashed, self.forged, self.sandbox_killed):
                     try:
                         test()
                     except Exception as e:  # noqa: BLE001 - reported
