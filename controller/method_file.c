@@ -281,12 +281,28 @@ static int read_path(struct file *f, const struct json_node *p, struct err *err)
 	return name_check_path(slice_make(f->path, f->path_len), err);
 }
 
-/* /skills is read-only in the sandbox; what changes it goes to its other mount, as root of the container. */
+static bool climbs(struct slice path)
+{
+	static const char up[] = "/..";
+	const char *at;
+
+	while (path.len >= sizeof(up) - 1 && (at = memmem(path.p, path.len, up, sizeof(up) - 1)) != NULL) {
+		path = slice_skip(path, (size_t)(at - path.p) + sizeof(up) - 1);
+		if (path.len == 0 || path.p[0] == '/')
+			return true;
+	}
+	return false;
+}
+
+/*
+ * /skills is read-only in the sandbox; what changes it goes to its other mount, as root of the container. A path that
+ * climbs out of it is no part of it, and stays the sandbox user's.
+ */
 static void redirect_skills(struct file *f)
 {
 	struct slice path = slice_make(f->path, f->path_len);
 
-	if (!slice_starts(path, SKILLS))
+	if (!slice_starts(path, SKILLS) || climbs(path))
 		return;
 	struct slice rest = slice_skip(path, strlen(SKILLS));
 	char *other = mem_zalloc(strlen(SKILLS_WRITABLE) + rest.len + 1);

@@ -152,6 +152,12 @@ class Suite:
         r = self.c.call("exec", id=N, command="echo x >>/skills/s/SKILL.md")
         self.is_("but not written by it", r["exitCode"] != 0, True)
         self.is_("is root's", self.call("stat", path="/skills/s/SKILL.md")["uid"], 0)
+        for path in ("/skills/../tmp/climbed", "/skills/s/../../tmp/climbed"):
+            self.call("writeFile", path=path, data="x")
+            self.is_(f"{path} is none of it, and the sandbox user's", self.call("stat", path="/tmp/climbed")["uid"], 1000)
+            self.call("removeFile", path="/tmp/climbed")
+        self.call("writeFile", path="/skills/s/..x", data="x")
+        self.is_("a name that begins with dots is", self.call("stat", path="/skills/s/..x")["uid"], 0)
         self.is_("is removed", self.call("removeFile", path="/skills/s", recursive=True), {"removed": True})
 
     def full(self):
