@@ -41,7 +41,8 @@ struct target {
 	unsigned nsegments;
 	struct target_param params[TARGET_MAX_PARAMS];
 	unsigned nparams;
-	struct slice suspect; /* after a fault of the query: the parameter's name, decoded where it could be; may be empty */
+	struct slice
+		suspect; /* after a fault of the query: the parameter's name, decoded where it could be; may be empty */
 	char scratch[TARGET_MAX]; /* decoded bytes */
 	size_t scratch_len;
 };
