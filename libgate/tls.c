@@ -9,8 +9,6 @@
 
 #include <errno.h>
 #include <event2/event.h>
-#include <openssl/err.h>
-#include <openssl/x509.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -52,7 +50,7 @@ void tls_end_free(struct tls_end *e)
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
 		if (events[i] != NULL)
 			event_free(events[i]);
-	SSL_free(e->ssl);
+	ossl.SSL_free(e->ssl);
 	if (e->net >= 0)
 		close(e->net);
 	if (e->plain >= 0)
@@ -75,7 +73,7 @@ static void watch(struct event *ev, bool on)
 /* What an operation needs before it can be tried again; false when it never will. */
 static bool blocked(struct tls_end *e, int rc, enum wait *waits)
 {
-	switch (SSL_get_error(e->ssl, rc)) {
+	switch (ossl.SSL_get_error(e->ssl, rc)) {
 	case SSL_ERROR_WANT_READ:
 		*waits = WAIT_READ;
 		return true;
@@ -123,11 +121,11 @@ static bool pump_in(struct tls_end *e)
 		room = buf_reserve(&e->in, TLS_PIECE);
 		if (room == NULL)
 			return false;
-		ERR_clear_error();
-		n = SSL_read(e->ssl, room, TLS_PIECE);
+		ossl.ERR_clear_error();
+		n = ossl.SSL_read(e->ssl, room, TLS_PIECE);
 		if (n > 0) {
 			buf_commit(&e->in, (size_t)n);
-		} else if (SSL_get_error(e->ssl, n) == SSL_ERROR_ZERO_RETURN) {
+		} else if (ossl.SSL_get_error(e->ssl, n) == SSL_ERROR_ZERO_RETURN) {
 			e->in_ended = true;
 		} else {
 			buf_trim(&e->in);
@@ -142,15 +140,15 @@ static int send_net(struct tls_end *e)
 	while (buf_len(&e->out) > 0) {
 		int n;
 
-		ERR_clear_error();
-		n = SSL_write(e->ssl, buf_head(&e->out), (int)buf_len(&e->out));
+		ossl.ERR_clear_error();
+		n = ossl.SSL_write(e->ssl, buf_head(&e->out), (int)buf_len(&e->out));
 		if (n <= 0)
 			return blocked(e, n, &e->out_waits) ? 0 : -1;
 		buf_consume(&e->out, (size_t)n);
 	}
 	buf_trim(&e->out);
 	if (e->out_ended && !e->out_passed) {
-		int rc = SSL_shutdown(e->ssl);
+		int rc = ossl.SSL_shutdown(e->ssl);
 
 		if (rc < 0)
 			return blocked(e, rc, &e->out_waits) ? 0 : -1;
@@ -219,15 +217,15 @@ static void pump(struct tls_end *e)
 
 static void peer_name(const struct tls_end *e, char *out, size_t size)
 {
-	X509 *cert = SSL_get1_peer_certificate(e->ssl);
-	BIO *bio = cert != NULL ? BIO_new(BIO_s_mem()) : NULL;
+	X509 *cert = ossl.SSL_get1_peer_certificate(e->ssl);
+	BIO *bio = cert != NULL ? ossl.BIO_new(ossl.BIO_s_mem()) : NULL;
 	int n = 0;
 
-	if (bio != NULL && X509_NAME_print_ex(bio, X509_get_subject_name(cert), 0, XN_FLAG_RFC2253) > 0)
-		n = BIO_read(bio, out, (int)size - 1);
+	if (bio != NULL && ossl.X509_NAME_print_ex(bio, ossl.X509_get_subject_name(cert), 0, XN_FLAG_RFC2253) > 0)
+		n = ossl.BIO_read(bio, out, (int)size - 1);
 	out[n > 0 ? n : 0] = '\0';
-	BIO_free(bio);
-	X509_free(cert);
+	ossl.BIO_free(bio);
+	ossl.X509_free(cert);
 }
 
 static void failed(struct tls_end *e, const char *why)
@@ -270,12 +268,12 @@ static void opened(struct tls_end *e)
 
 static const char *handshake_error(const struct tls_end *e)
 {
-	long verify = SSL_get_verify_result(e->ssl);
-	unsigned long code = ERR_get_error();
-	const char *why = ERR_reason_error_string(code);
+	long verify = ossl.SSL_get_verify_result(e->ssl);
+	unsigned long code = ossl.ERR_get_error();
+	const char *why = ossl.ERR_reason_error_string(code);
 
 	if (verify != X509_V_OK)
-		return X509_verify_cert_error_string(verify);
+		return ossl.X509_verify_cert_error_string(verify);
 	return why != NULL ? why : "the connection ended in the handshake";
 }
 
@@ -284,8 +282,8 @@ static void shake_hands(struct tls_end *e)
 	enum wait waits;
 	int rc;
 
-	ERR_clear_error();
-	rc = SSL_do_handshake(e->ssl);
+	ossl.ERR_clear_error();
+	rc = ossl.SSL_do_handshake(e->ssl);
 	if (rc == 1) {
 		opened(e);
 	} else if (blocked(e, rc, &waits)) {
@@ -335,20 +333,20 @@ bool tls_start(struct tls_context *ctx, struct event_base *base, int fd, int64_t
 	e->arg = arg;
 	buf_init(&e->in, TLS_PIECE);
 	buf_init(&e->out, TLS_PIECE);
-	e->ssl = SSL_new(ctx->ssl);
+	e->ssl = ossl.SSL_new(ctx->ssl);
 	e->net_readable = event_new(base, fd, EV_READ | EV_PERSIST, on_ready, e);
 	e->net_writable = event_new(base, fd, EV_WRITE | EV_PERSIST, on_ready, e);
 	e->timer = evtimer_new(base, on_timer, e);
 	if (e->ssl == NULL || e->net_readable == NULL || e->net_writable == NULL || e->timer == NULL ||
-		SSL_set_fd(e->ssl, fd) != 1 || (!ctx->server && !tls_expect_name(e->ssl, ctx->name)) ||
+		ossl.SSL_set_fd(e->ssl, fd) != 1 || (!ctx->server && !tls_expect_name(e->ssl, ctx->name)) ||
 		event_add(e->timer, &limit) < 0) {
 		tls_end_free(e);
 		return false;
 	}
 	if (ctx->server)
-		SSL_set_accept_state(e->ssl);
+		ossl.SSL_set_accept_state(e->ssl);
 	else
-		SSL_set_connect_state(e->ssl);
+		ossl.SSL_set_connect_state(e->ssl);
 	/* The first step is taken by the loop, so that cb is never called from here. */
 	event_active(e->net_writable, EV_WRITE, 1);
 	return true;

@@ -65,7 +65,7 @@ AC_DEFUN([GATE_STATIC], [
     AS_IF([test "x$gate_sanitizers" != xno], [AC_MSG_ERROR([--enable-static and --enable-sanitizers exclude each other])])
     AS_IF([test "x$gate_hardening" = xyes], [GATE_TRY_LDFLAG([STATIC_LDFLAGS], [-static-pie])])
     AS_IF([test "x$STATIC_LDFLAGS" = x], [STATIC_LDFLAGS=-static])
-    STATIC_CFLAGS="-ffunction-sections -fdata-sections"
+    STATIC_CFLAGS="-ffunction-sections -fdata-sections -DSTATIC_PROGRAM"
     GATE_TRY_LDFLAG([STATIC_LDFLAGS], [-Wl,--gc-sections])
   ])
   AC_SUBST([STATIC_CFLAGS])
