@@ -23,20 +23,17 @@ static const struct slice passed_fields[] = {
 #undef NAME
 };
 
-/* A literal's length is known: heads are made of many short ones. */
-#define PUT(out, text) buf_put((out), (text), sizeof(text) - 1)
-
 static int put_persistence(struct buf *out, enum answer_persistence p)
 {
 	switch (p) {
 	case ANSWER_CLOSE:
-		return PUT(out, "Connection: close\r\n");
+		return buf_puts(out, "Connection: close\r\n");
 	case ANSWER_KEEP:
 		return 0;
 	case ANSWER_KEEP_10:
-		return PUT(out, "Connection: keep-alive\r\n");
+		return buf_puts(out, "Connection: keep-alive\r\n");
 	case ANSWER_UPGRADE:
-		return PUT(out, "Connection: Upgrade\r\nUpgrade: tcp\r\n");
+		return buf_puts(out, "Connection: Upgrade\r\nUpgrade: tcp\r\n");
 	}
 	return -1;
 }
@@ -47,20 +44,20 @@ static int put_refusal(struct buf *out, const struct refusal *r, struct slice te
 	int rc = -1;
 
 	buf_init(&body, 4096);
-	if (buf_reserve(&body, text.len + 64) == NULL || PUT(&body, "{\"message\":\"") < 0 ||
-		buf_put_json(&body, text) < 0 || PUT(&body, "\"}\n") < 0)
+	if (buf_reserve(&body, text.len + 64) == NULL || buf_puts(&body, "{\"message\":\"") < 0 ||
+		buf_put_json(&body, text) < 0 || buf_puts(&body, "\"}\n") < 0)
 		goto done;
-	if (http_put_status_line(out, r->status, NULL) < 0 || PUT(out, "Content-Type: application/json\r\n") < 0 ||
-		PUT(out, "Content-Length: ") < 0 || buf_put_u64(out, buf_len(&body)) < 0 || PUT(out, "\r\n") < 0 ||
+	if (http_put_status_line(out, r->status, NULL) < 0 || buf_puts(out, "Content-Type: application/json\r\n") < 0 ||
+		buf_puts(out, "Content-Length: ") < 0 || buf_put_u64(out, buf_len(&body)) < 0 || buf_puts(out, "\r\n") < 0 ||
 		http_put_field(out, "X-Request-Id", r->request_id) < 0)
 		goto done;
 	if (http_put_field(out, "X-Dockerproxy-Reason", slice_str(r->reason)) < 0)
 		goto done;
 	if (api_version.len > 0 && http_put_field(out, "Api-Version", api_version) < 0)
 		goto done;
-	if (r->status == 405 && PUT(out, "Allow: GET, HEAD, POST, DELETE\r\n") < 0)
+	if (r->status == 405 && buf_puts(out, "Allow: GET, HEAD, POST, DELETE\r\n") < 0)
 		goto done;
-	if ((r->status == 429 || r->status == 503) && PUT(out, "Retry-After: 1\r\n") < 0)
+	if ((r->status == 429 || r->status == 503) && buf_puts(out, "Retry-After: 1\r\n") < 0)
 		goto done;
 	if (put_persistence(out, r->persistence) < 0 || http_put_end(out) < 0)
 		goto done;
@@ -78,12 +75,12 @@ int answer_refusal(struct buf *out, const struct refusal *r)
 	int rc = -1;
 
 	buf_init(&text, 2048);
-	if (buf_reserve(&text, r->message.len + 256) == NULL || PUT(&text, "dockerproxy: ") < 0 ||
-		buf_put_slice(&text, r->message) < 0 || PUT(&text, " (") < 0 || buf_puts(&text, r->reason) < 0)
+	if (buf_reserve(&text, r->message.len + 256) == NULL || buf_puts(&text, "dockerproxy: ") < 0 ||
+		buf_put_slice(&text, r->message) < 0 || buf_puts(&text, " (") < 0 || buf_puts(&text, r->reason) < 0)
 		goto done;
-	if (r->at.len > 0 && (PUT(&text, " at ") < 0 || buf_put_slice(&text, r->at) < 0))
+	if (r->at.len > 0 && (buf_puts(&text, " at ") < 0 || buf_put_slice(&text, r->at) < 0))
 		goto done;
-	if (PUT(&text, ", request ") < 0 || buf_put_slice(&text, r->request_id) < 0 || buf_putc(&text, ')') < 0)
+	if (buf_puts(&text, ", request ") < 0 || buf_put_slice(&text, r->request_id) < 0 || buf_putc(&text, ')') < 0)
 		goto done;
 	rc = put_refusal(out, r, buf_slice(&text), slice_make(NULL, 0));
 done:
@@ -119,9 +116,9 @@ static int put_framing(struct buf *out, const struct answer_head *a)
 	case ANSWER_LENGTH:
 		if (!a->show_length)
 			return 0;
-		return PUT(out, "Content-Length: ") < 0 || buf_put_u64(out, a->length) < 0 || PUT(out, "\r\n") < 0 ? -1 : 0;
+		return buf_puts(out, "Content-Length: ") < 0 || buf_put_u64(out, a->length) < 0 || buf_puts(out, "\r\n") < 0 ? -1 : 0;
 	case ANSWER_CHUNKED:
-		return PUT(out, "Transfer-Encoding: chunked\r\n");
+		return buf_puts(out, "Transfer-Encoding: chunked\r\n");
 	case ANSWER_EOF:
 		return 0;
 	}
@@ -137,11 +134,11 @@ int answer_passed_head(struct buf *out, const struct http_head *engine, const ch
 
 		/* Name and value were read strictly: no byte in them can end the line. */
 		if (may_pass(name) &&
-			(buf_put_slice(out, name) < 0 || PUT(out, ": ") < 0 ||
-				buf_put_slice(out, http_span(bytes, engine->fields[i].value)) < 0 || PUT(out, "\r\n") < 0))
+			(buf_put_slice(out, name) < 0 || buf_puts(out, ": ") < 0 ||
+				buf_put_slice(out, http_span(bytes, engine->fields[i].value)) < 0 || buf_puts(out, "\r\n") < 0))
 			return -1;
 	}
-	if (PUT(out, "X-Request-Id: ") < 0 || buf_put_slice(out, a->request_id) < 0 || PUT(out, "\r\n") < 0)
+	if (buf_puts(out, "X-Request-Id: ") < 0 || buf_put_slice(out, a->request_id) < 0 || buf_puts(out, "\r\n") < 0)
 		return -1;
 	if (put_framing(out, a) < 0 || put_persistence(out, a->persistence) < 0)
 		return -1;

@@ -129,7 +129,7 @@ int request_put_canonical(struct request *r)
 
 	buf_clear(&r->canonical);
 	if (http_put_request_line(&r->canonical, v->method, buf_slice(&v->target)) < 0 ||
-		buf_put(&r->canonical, COMMON_FIELDS, sizeof(COMMON_FIELDS) - 1) < 0 ||
+		buf_puts(&r->canonical, COMMON_FIELDS) < 0 ||
 		put_body_fields(r, slice_str(len > 0 ? "application/json" : ""), len) < 0 || put_upgrade(r, v->upgrade) < 0)
 		return -1;
 	return http_put_end(&r->canonical);
@@ -140,7 +140,7 @@ int request_put_as_received(struct request *r, struct slice in)
 	buf_clear(&r->canonical);
 	if (http_put_request_line(&r->canonical, http_span(in.p, r->head.method_text), http_span(in.p, r->head.target)) <
 			0 ||
-		buf_put(&r->canonical, COMMON_FIELDS, sizeof(COMMON_FIELDS) - 1) < 0 ||
+		buf_puts(&r->canonical, COMMON_FIELDS) < 0 ||
 		put_body_fields(r, http_field_value(&r->head, in.p, HTTP_F_CONTENT_TYPE), r->body_len) < 0 ||
 		put_upgrade(r, r->head.upgrade) < 0 || http_put_end(&r->canonical) < 0)
 		return -1;

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "libgate/plain.h"
 #include "libgate/utf8.h"
 
 #define BUF_FIRST 256 /* bytes of the first allocation, where max allows */
@@ -93,7 +94,7 @@ void buf_consume(struct buf *b, size_t n)
 		b->start = b->end = 0;
 }
 
-int buf_put(struct buf *b, const void *p, size_t n)
+int buf_put_grown(struct buf *b, const void *p, size_t n)
 {
 	if (n == 0)
 		return 0;
@@ -103,21 +104,6 @@ int buf_put(struct buf *b, const void *p, size_t n)
 	memcpy(to, p, n);
 	b->end += n;
 	return 0;
-}
-
-int buf_puts(struct buf *b, const char *cstr)
-{
-	return buf_put(b, cstr, strlen(cstr));
-}
-
-int buf_putc(struct buf *b, char c)
-{
-	return buf_put(b, &c, 1);
-}
-
-int buf_put_slice(struct buf *b, struct slice s)
-{
-	return buf_put(b, s.p, s.len);
 }
 
 int buf_vputf(struct buf *b, const char *fmt, va_list ap)
@@ -165,29 +151,6 @@ int buf_put_u64(struct buf *b, uint64_t v)
 	return buf_put(b, digits + at, sizeof(digits) - at);
 }
 
-#define EACH(byte) (UINT64_MAX / 255 * (byte))
-
-/* The high bit of some byte is set when a byte of v is zero. */
-static inline uint64_t zero_byte(uint64_t v)
-{
-	return (v - EACH(1)) & ~v & EACH(0x80);
-}
-
-/* How many bytes at p, eight at a time, are printable ASCII but quote and backslash. */
-static size_t plain_eights(const unsigned char *p, size_t len)
-{
-	size_t i = 0;
-	uint64_t v;
-
-	for (; len - i >= sizeof(v); i += sizeof(v)) {
-		memcpy(&v, p + i, sizeof(v));
-		uint64_t low_or_high = ((v - EACH(0x20)) | v) & EACH(0x80);
-		if ((low_or_high | zero_byte(v ^ EACH('"')) | zero_byte(v ^ EACH('\\')) | zero_byte(v ^ EACH(0x7f))) != 0)
-			break;
-	}
-	return i;
-}
-
 /*
  * Bytes at p that stand for themselves inside a JSON string, 0 when the first needs an escape. The C1 controls
  * (U+0080 to U+009F) are escaped as well: a terminal that shows a log line obeys them.
@@ -195,7 +158,7 @@ static size_t plain_eights(const unsigned char *p, size_t len)
 static size_t json_plain(const unsigned char *p, size_t len)
 {
 	if (p[0] < 0x80)
-		return p[0] >= 0x20 && p[0] < 0x7f && p[0] != '"' && p[0] != '\\';
+		return (size_t)plain_is(p[0]);
 	size_t n = utf8_length((const char *)p, len);
 	return n == 2 && p[0] == 0xc2 && p[1] < 0xa0 ? 0 : n;
 }
@@ -234,7 +197,7 @@ int buf_put_json(struct buf *b, struct slice s)
 		size_t from = i;
 		size_t n;
 
-		i += plain_eights(p + i, s.len - i);
+		i += plain_run(p + i, s.len - i);
 		while (i < s.len && (n = json_plain(p + i, s.len - i)) > 0)
 			i += n;
 		if (buf_put(b, p + from, i - from) != 0)

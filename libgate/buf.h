@@ -12,6 +12,7 @@
 
 #include <stdarg.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "libgate/slice.h"
 #include "libgate/util.h"
@@ -49,11 +50,34 @@ char *buf_reserve(struct buf *b, size_t n) MUSTCHECK;
 void buf_commit(struct buf *b, size_t n);
 void buf_consume(struct buf *b, size_t n);
 
-/* 0, or -1 when the ceiling or memory is reached. */
-int buf_put(struct buf *b, const void *p, size_t n) MUSTCHECK;
-int buf_puts(struct buf *b, const char *cstr) MUSTCHECK;
-int buf_putc(struct buf *b, char c) MUSTCHECK;
-int buf_put_slice(struct buf *b, struct slice s) MUSTCHECK;
+/* What buf_put() does when there is no room yet. */
+int buf_put_grown(struct buf *b, const void *p, size_t n) MUSTCHECK;
+
+/* 0, or -1 when the ceiling or memory is reached. Inline: messages are made of many short pieces, most of known length. */
+static inline int MUSTCHECK buf_put(struct buf *b, const void *p, size_t n)
+{
+	if (n - 1 >= b->cap - b->end) /* n is 0, or there is no room */
+		return buf_put_grown(b, p, n);
+	memcpy(b->data + b->end, p, n);
+	b->end += n;
+	return 0;
+}
+
+static inline int MUSTCHECK buf_puts(struct buf *b, const char *cstr)
+{
+	return buf_put(b, cstr, strlen(cstr));
+}
+
+static inline int MUSTCHECK buf_putc(struct buf *b, char c)
+{
+	return buf_put(b, &c, 1);
+}
+
+static inline int MUSTCHECK buf_put_slice(struct buf *b, struct slice s)
+{
+	return buf_put(b, s.p, s.len);
+}
+
 int buf_putf(struct buf *b, const char *fmt, ...) PRINTF(2, 3) MUSTCHECK;
 int buf_vputf(struct buf *b, const char *fmt, va_list ap) PRINTF(2, 0) MUSTCHECK;
 int buf_put_u64(struct buf *b, uint64_t v) MUSTCHECK; /* decimal */

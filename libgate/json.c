@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libgate/plain.h"
 #include "libgate/utf8.h"
 
 #define CHUNK_SIZE 16384 /* bytes of an ordinary arena chunk */
@@ -196,7 +197,7 @@ static inline bool is_space(unsigned char c)
 	return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
-static bool skip_space(struct parser *ps)
+static bool skip_spaces(struct parser *ps)
 {
 	for (;;) {
 		while (ps->p < ps->end && is_space(*ps->p))
@@ -208,13 +209,11 @@ static bool skip_space(struct parser *ps)
 	}
 }
 
-/* Bytes that end the fast run of a string: quote, backslash, controls, everything above ASCII. */
-static const bool stops[256] = {
-	[0x00 ... 0x1f] = true,
-	['"'] = true,
-	['\\'] = true,
-	[0x80 ... 0xff] = true,
-};
+/* Documents of programs seldom have any. */
+static inline bool skip_space(struct parser *ps)
+{
+	return (ps->p < ps->end && *ps->p > ' ' && *ps->p != '/') || skip_spaces(ps);
+}
 
 static int hex_digit(unsigned char c)
 {
@@ -328,8 +327,7 @@ static const unsigned char *string_end(struct parser *ps, const unsigned char *p
 	for (;;) {
 		size_t n;
 
-		while (p < ps->end && !stops[*p])
-			p++;
+		p += plain_run(p, (size_t)(ps->end - p));
 		if (p == ps->end) {
 			fail(ps, JSON_FAULT_END, p);
 			return NULL;
@@ -343,7 +341,7 @@ static const unsigned char *string_end(struct parser *ps, const unsigned char *p
 				return NULL;
 			}
 			/* what follows is judged by escape(); a control byte here must not hide the end */
-			p += stops[p[1]] && p[1] != '"' && p[1] != '\\' ? 1 : 2;
+			p += p[1] < 0x20 || p[1] >= 0x80 ? 1 : 2;
 			continue;
 		}
 		if (*p < 0x20) {
@@ -355,7 +353,8 @@ static const unsigned char *string_end(struct parser *ps, const unsigned char *p
 			fail(ps, JSON_FAULT_UTF8, p);
 			return NULL;
 		}
-		*flags |= JSON_KEY_NON_ASCII;
+		if (n > 1)
+			*flags |= JSON_KEY_NON_ASCII;
 		p += n;
 	}
 }
