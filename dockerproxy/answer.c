@@ -116,7 +116,9 @@ static int put_framing(struct buf *out, const struct answer_head *a)
 	case ANSWER_LENGTH:
 		if (!a->show_length)
 			return 0;
-		return buf_puts(out, "Content-Length: ") < 0 || buf_put_u64(out, a->length) < 0 || buf_puts(out, "\r\n") < 0 ? -1 : 0;
+		if (buf_puts(out, "Content-Length: ") < 0 || buf_put_u64(out, a->length) < 0)
+			return -1;
+		return buf_puts(out, "\r\n");
 	case ANSWER_CHUNKED:
 		return buf_puts(out, "Transfer-Encoding: chunked\r\n");
 	case ANSWER_EOF:

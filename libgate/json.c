@@ -212,7 +212,9 @@ static bool skip_spaces(struct parser *ps)
 /* Documents of programs seldom have any. */
 static inline bool skip_space(struct parser *ps)
 {
-	return (ps->p < ps->end && *ps->p > ' ' && *ps->p != '/') || skip_spaces(ps);
+	if (ps->p == ps->end || is_space(*ps->p) || *ps->p == '/')
+		return skip_spaces(ps);
+	return true;
 }
 
 static int hex_digit(unsigned char c)
