@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 /*
- * One read. Larger runs were no faster on loopback, smaller ones cost a system call each; it is also the most that is
- * kept for a slow reader, per direction.
+ * One read. Larger runs were no faster on loopback, smaller ones cost a system call each; nor was splice(), which pays a
+ * reference per fragment. It is also the most that is kept for a slow reader, per direction.
  */
 #define RUN_MAX (256 * 1024)
 

@@ -1,7 +1,7 @@
 /*
  * Moves bytes between two connected sockets, both ways, until both directions ended. [libevent]
  *
- * Plain events and one shared buffer of the loop (64 KiB and more a read): an idle relay owns no buffer; what a slow
+ * Plain events and one shared buffer of the loop (up to 256 KiB a read): an idle relay owns no buffer; what a slow
  * reader does not take is kept per direction, bounded, and reading of the other side stops (back-pressure). A peer's
  * half-close is passed on after what it sent was delivered; a reset ends both. Byte counts are of delivered bytes.
  */
