@@ -49,8 +49,8 @@ static void test_name(void)
 static void test_faults(void)
 {
 	static const char *const bad[] = { "", ":", ":2375", "localhost", "localhost:", "localhost:0", "localhost:65536",
-		"localhost:99999999999999999999", "localhost:http", "localhost:-1", "local host:1", "a:b:1", "::1:2375", "[::1]",
-		"tcp://localhost:1", "h/x:1", "h%41:1", "\xc3\xa4:1" };
+		"localhost:99999999999999999999", "localhost:http", "localhost:-1", "local host:1", "a:b:1", "::1:2375",
+		"[::1]", "tcp://localhost:1", "h/x:1", "h%41:1", "\xc3\xa4:1" };
 	char path[200];
 	struct engine_addrs a;
 	struct err err;
