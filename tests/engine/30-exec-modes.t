@@ -177,7 +177,8 @@ def files(s):
     r = s.c.call("stat", id=s.name, pathBase64=p)
     result(r["exists"] and r["type"] == "file", "a name that is not UTF-8", r)
     r = s.c.call("listFiles", id=s.name, path="/workspace")
-    result(len(r["entries"]) == 5, "a list of awkward names", r)
+    names = [e.get("name", "") for e in r["entries"]]
+    result(len(names) - (".capybara-outcomes" in names) == 5, "a list of awkward names", r)
     s.c.call("removeFile", id=s.name, pathBase64=p)
     result(s.c.call("stat", id=s.name, pathBase64=p)["exists"] is False, "removed")
 
