@@ -148,10 +148,20 @@ class Resolve(base.Case):
                     stranger.sendto(good, peer)
                 except OSError:
                     pass  # a connected socket of the resolver refuses it
-            server.udp.sendto(good[:7], peer)
 
         self.assert_verdict(Zone([PUBLIC], before=forge), 200)
         self.assertEqual(self.egressd.decisions()[-1]["address"], PUBLIC)
+
+    def test_a_message_cut_in_its_head(self):
+        """The resolver may pass over it (c-ares 1.18) or end the question by it (1.34); it is no address either way."""
+        def cut(server, query, question, kind, peer):
+            server.udp.sendto(Server.message(query, question, 0, [])[:7], peer)
+
+        self.dns.zones["allowed.test"] = Zone([PUBLIC], before=cut)
+        status = self.egressd.tunnel("allowed.test:7")[0]
+        decision = self.egressd.decisions()[-1]
+        self.assertIn((status, decision.get("reason", ""), decision.get("address", "")),
+                      [(200, "", PUBLIC), (502, "dns-malformed", "")])
 
     def test_questions_come_from_many_ports(self):
         self.dns.zones["*.wild.test"] = Zone([PUBLIC])
