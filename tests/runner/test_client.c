@@ -33,7 +33,9 @@ static void engine_stub(int sock, const char *path)
 
 	if (pipe(in) != 0 || pipe(out) != 0)
 		_exit(1);
+	signal(SIGPIPE, SIG_IGN);
 	if (fork() == 0) {
+		signal(SIGPIPE, SIG_DFL);
 		if (setgroups(0, NULL) != 0 || setresgid(1000, 1000, 1000) != 0 || setresuid(1000, 1000, 1000) != 0)
 			_exit(120);
 		dup2(in[0], 0);
@@ -57,8 +59,11 @@ static void engine_stub(int sock, const char *path)
 		poll(fds, 2, -1);
 		if (fds[0].revents != 0) {
 			n = read(sock, block, sizeof(block));
-			if (n <= 0 || write(in[1], block, (size_t)n) != n)
+			if (n <= 0)
 				_exit(0);
+			/* Who reads no more may have said why: that is still to be told. */
+			if (write(in[1], block, (size_t)n) != n)
+				fds[0].fd = -1;
 		}
 		if (fds[1].revents != 0) {
 			size_t size = turn++ % 3 == 0 ? 1 + turn % 11 : sizeof(block);
@@ -266,8 +271,10 @@ static void on_killed(const struct kill_result *r, void *arg)
 static bool wait_for(struct world *w, const bool *flag)
 {
 	struct timeval tv = { 0, 50000 };
+	time_t end = time(NULL) + PATIENCE_S;
 
-	for (int i = 0; i < PATIENCE_S * 20 && !*flag; i++) {
+	/* A turn is one event or 50 ms: turns are no measure of time. */
+	while (!*flag && time(NULL) < end) {
 		event_base_loopexit(w->base, &tv);
 		event_base_loop(w->base, EVLOOP_ONCE);
 	}
