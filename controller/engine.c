@@ -500,11 +500,6 @@ unsigned engine_api_minor(const struct engine *e)
 	return e->api_minor;
 }
 
-void engine_forget(struct engine *e)
-{
-	e->api_minor = 0;
-}
-
 const struct config *engine_config(const struct engine *e)
 {
 	return e->config;

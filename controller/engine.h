@@ -50,8 +50,6 @@ void engine_cancel(struct engine_call *call);
 /* Negotiates if that has not happened yet, then calls cb with a reply that only says whether it worked. */
 struct engine_call *engine_ready(struct engine *e, int64_t timeout_ms, engine_cb cb, void *arg);
 unsigned engine_api_minor(const struct engine *e); /* 0 before negotiation */
-/* Forgets the version, e.g. after the engine was restarted. */
-void engine_forget(struct engine *e);
 
 /* For whoever speaks to the engine by other means than calls. */
 const struct config *engine_config(const struct engine *e);
