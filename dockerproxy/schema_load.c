@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libgate/plain.h"
+
 #define MAX_DEPTH 64 /* schemas inside each other, $ref followed */
 #define MAX_COUNT (UINT32_MAX - 1) /* lengths and numbers of items */
 
@@ -409,8 +411,8 @@ static int check_fold(struct loader *l, const struct schema *s, const struct jso
 
 	if (s->map)
 		return 0;
-	if (m->key_flags != 0)
-		return loader_fail(l, m->key_offset, "the name of a property must be plain ASCII without escapes");
+	if (m->key_flags != 0 || plain_run((const unsigned char *)m->key.p, m->key.len) != m->key.len)
+		return loader_fail(l, m->key_offset, "the name of a property must be printable ASCII without escapes");
 	for (unsigned i = 0; i + 1 < s->n_properties; i++)
 		if (slice_eq(s->properties[i].folded, last->folded))
 			return loader_fail(l, m->key_offset, "the name differs from another only in case");

@@ -45,6 +45,7 @@ static const struct {
 	{ SCHEMA("{\"anyOf\":[{},{\"x\":1}]}"), "p.json:2:16: /$defs/d/anyOf/1/x: unknown keyword" },
 	{ SCHEMA("{\"not\":{\"type\":\"x\"}}"), "p.json:2:17: /$defs/d/not/type: unknown type" },
 	{ SCHEMA("{\"description\":1}"), "p.json:2:17: /$defs/d/description: must be a string" },
+	{ SCHEMA("{\"properties\":{\"a\177\":true}}"), "p.json:2:17: /$defs/d/properties: the name of a property must be printable" },
 	/* patterns */
 	{ SCHEMA("{\"pattern\":\"a$\"}"), "p.json:2:13: /$defs/d/pattern: the pattern must begin with ^" },
 	{ SCHEMA("{\"pattern\":\"^a\"}"), "p.json:2:13: /$defs/d/pattern: the pattern must end with $" },
@@ -74,7 +75,7 @@ static const struct {
 	{ SCHEMA("{\"properties\":{\"Ab\":{},\"aB\":{}}}"),
 		"p.json:2:25: /$defs/d/properties: the name differs from another" },
 	{ SCHEMA("{\"properties\":{\"\\u0041\":{}}}"),
-		"p.json:2:17: /$defs/d/properties: the name of a property must be plain" },
+		"p.json:2:17: /$defs/d/properties: the name of a property must be printable" },
 	{ SCHEMA("{\"properties\":{\"\":{}}}"), "p.json:2:17: /$defs/d/properties: the name of a property must have" },
 	{ SCHEMA("{\"required\":[\"a\"]}"), "p.json:2:15: /$defs/d/required: a required name is not among" },
 	{ SCHEMA("{\"properties\":{\"a\":{}},\"required\":[\"a\",\"a\"]}"),
