@@ -36,6 +36,8 @@ struct engine_call {
 	bool overflow;
 	bool has_version; /* Api-Version was there */
 	bool refused; /* the proxy's own refusal */
+	unsigned asked; /* the minor version that the request named; 0: none */
+	bool repeated; /* under another version */
 	time_t date;
 	char policy[80];
 	unsigned version;
@@ -65,6 +67,7 @@ struct engine {
 };
 
 static void start_call(struct engine_call *call);
+static void release_request(struct engine_call *call);
 static void finish(struct engine_call *call, struct engine_reply *reply);
 
 /* --- libcurl on libevent ----------------------------------------------------------------------------------------- */
@@ -268,6 +271,36 @@ static void judge_failure(struct engine_call *call, struct engine_reply *reply, 
 			call->engine->config->endpoint);
 }
 
+/*
+ * An engine in whose place another release runs now refuses what was agreed with the one before, and looks at nothing else
+ * of the request. The sentence must be the engine's from its first word.
+ */
+static bool refused_for_version(const struct engine_call *call, const struct engine_reply *reply)
+{
+	struct slice message;
+
+	return reply->status == 400 && call->asked > 0 && call->version >= ENGINE_API_MIN && call->version != call->asked &&
+		json_get_string(reply->json, "message", &message) && slice_starts(message, "client version 1.");
+}
+
+/* Sends the call once more, under what the engine speaks now; false when that is no other version or was tried before. */
+static bool repeat(struct engine_call *call)
+{
+	struct engine *e = call->engine;
+	unsigned minor = call->version < ENGINE_API_MAX ? call->version : ENGINE_API_MAX;
+
+	if (minor == call->asked || call->repeated)
+		return false;
+	if (e->api_minor == call->asked)
+		log_info("the engine was replaced: it speaks API 1.%u; requests go on under 1.%u", call->version, minor);
+	e->api_minor = minor;
+	release_request(call);
+	call->repeated = true;
+	call->has_version = false;
+	start_call(call);
+	return true;
+}
+
 static void collect_done(struct engine *e)
 {
 	CURLMsg *msg;
@@ -286,11 +319,25 @@ static void collect_done(struct engine *e)
 			judge_answer(call, &reply);
 		else
 			judge_failure(call, &reply, msg->data.result);
-		finish(call, &reply);
+		if (!refused_for_version(call, &reply) || !repeat(call))
+			finish(call, &reply);
 	}
 }
 
 /* --- calls ------------------------------------------------------------------------------------------------------- */
+
+/* What one sending of a call holds, its answer included. */
+static void release_request(struct engine_call *call)
+{
+	if (call->easy != NULL) {
+		curl_multi_remove_handle(call->engine->multi, call->easy);
+		curl_easy_cleanup(call->easy);
+		call->easy = NULL;
+	}
+	curl_slist_free_all(call->headers);
+	call->headers = NULL;
+	buf_release(&call->answer);
+}
 
 static void call_free(struct engine_call *call)
 {
@@ -299,12 +346,7 @@ static void call_free(struct engine_call *call)
 	TAILQ_REMOVE(&e->calls, call, link);
 	if (e->ping == call)
 		e->ping = NULL;
-	if (call->easy != NULL) {
-		curl_multi_remove_handle(e->multi, call->easy);
-		curl_easy_cleanup(call->easy);
-	}
-	curl_slist_free_all(call->headers);
-	buf_release(&call->answer);
+	release_request(call);
 	free(call->method);
 	free(call->path);
 	free(call->body);
@@ -351,6 +393,7 @@ static void start_call(struct engine_call *call)
 		: mem_printf("http://%s%s%s:%u%s%s", v6 ? "[" : "", c->host, v6 ? "]" : "", c->port, prefix, call->path);
 
 	call->state = CALL_SENT;
+	call->asked = call == e->ping ? 0 : e->api_minor;
 	call->easy = curl_easy_init();
 	if (call->easy == NULL)
 		abort();

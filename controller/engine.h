@@ -1,7 +1,8 @@
 /*
  * The Docker Engine API client: finite requests, through libcurl's multi interface on the program's loop.
  *
- * The API version is negotiated once by HEAD /_ping; requests made before that wait for it. An answer counts as the
+ * The API version is negotiated once by HEAD /_ping; requests made before that wait for it. When an engine of another
+ * release has taken its place and refuses that version, the request goes out once more under the new one's. An answer counts as the
  * engine's only when it carries Api-Version and, where it has a body, JSON: what a proxy in between says (its 404 too)
  * is never taken for the engine's word. Every request has a deadline.
  */

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """create failing at each of its requests leaves nothing; answers of proxies are not the engine's."""
 
+import json
 import os
+import re
 import socket
 import sys
 import tempfile
@@ -115,5 +117,73 @@ def test_proxy_answers():
     os.rmdir(scratch)
 
 
-run(test_proxy_answers, test_create_faults)
+class Replaced:
+    """An endpoint that speaks one API version at a time, lists nothing, and refuses others as Docker does."""
+
+    def __init__(self, path, minor):
+        self.minor = minor
+        self.minimum = 12
+        self.asked = []
+        self.server = socket.socket(socket.AF_UNIX)
+        self.server.bind(path)
+        self.server.listen(8)
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        while True:
+            try:
+                conn, _ = self.server.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(conn,), daemon=True).start()
+
+    def answer(self, line):
+        status, body = "200 OK", b"[]"
+        version = re.search(rb" /v1\.(\d+)/", line)
+        if not version:
+            body = b""
+        else:
+            asked = int(version.group(1))
+            self.asked.append(asked)
+            end = {True: f"new. Maximum supported API version is 1.{self.minor}",
+                   False: f"old. Minimum supported API version is 1.{self.minimum}"}[asked > self.minor]
+            if not self.minimum <= asked <= self.minor:
+                status = "400 Bad Request"
+                body = json.dumps({"message": f"client version 1.{asked} is too {end}"}).encode()
+        return (f"HTTP/1.1 {status}\r\nApi-Version: 1.{self.minor}\r\nContent-Type: application/json\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n").encode() + body
+
+    def serve(self, conn):
+        try:
+            while data := conn.recv(65536):
+                conn.sendall(self.answer(data.split(b"\r\n", 1)[0]))
+        except OSError:
+            pass
+        conn.close()
+
+
+def test_replaced_engine():
+    scratch = tempfile.mkdtemp()
+    path = scratch + "/engine.sock"
+    engine = Replaced(path, 51)
+    with client(endpoint="unix://" + path, extra=["--engine-timeout", "5"]) as c:
+        c.call("list")
+        equal("C.1", "the newest version of both is spoken", set(engine.asked), {51})
+        for name, minor, minimum, wanted in (("an older release", 41, 12, 41), ("a newer one that has dropped the version", 54, 44, 51),
+                                             ("an older one again", 45, 24, 45)):
+            engine.minor, engine.minimum, engine.asked = minor, minimum, []
+            equal("C.1", f"{name} in the engine's place: the call is answered", kind_of(lambda: c.call("list")), None)
+            equal("C.1", f"{name} in the engine's place: asked once more, under its version", engine.asked[-1], wanted)
+            engine.asked = []
+            c.call("list")
+            equal("C.1", f"{name} in the engine's place: and what follows at once so", set(engine.asked), {wanted})
+        engine.minor, engine.asked = 40, []
+        equal("C.1", "one that is too old for us is told, not asked again and again",
+              (kind_of(lambda: c.call("list")), len(engine.asked) < 6), ("invalid", True))
+    engine.server.close()
+    os.unlink(path)
+    os.rmdir(scratch)
+
+
+run(test_proxy_answers, test_replaced_engine, test_create_faults)
 done()
