@@ -41,6 +41,11 @@ struct peer {
 	char in[1 << 20];
 };
 
+/*
+ * Whom the runner runs as: a user of this process namespace alone. The kernel's limit of processes counts a user's over the
+ * whole machine, where other tests may have a sandbox full of them.
+ */
+uid_t peer_uid(void);
 struct peer *peer_new(const char *program); /* starts it as the sandbox user; NULL on failure */
 struct peer *peer_new_with(const char *program, const char *outcomes); /* NULL: it keeps none */
 void peer_hello(struct peer *p, uint64_t window); /* and waits for the runner's */
