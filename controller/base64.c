@@ -7,22 +7,36 @@
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
+void base64_write(char *out, struct slice s)
+{
+	const unsigned char *p = (const unsigned char *)s.p, *end = p + s.len / 3 * 3;
+	size_t left = s.len % 3;
+
+	for (; p < end; p += 3, out += 4) {
+		uint32_t v = (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
+
+		out[0] = alphabet[v >> 18];
+		out[1] = alphabet[v >> 12 & 63];
+		out[2] = alphabet[v >> 6 & 63];
+		out[3] = alphabet[v & 63];
+	}
+	if (left > 0) {
+		uint32_t v = (uint32_t)p[0] << 16 | (left > 1 ? (uint32_t)p[1] << 8 : 0);
+
+		out[0] = alphabet[v >> 18];
+		out[1] = alphabet[v >> 12 & 63];
+		out[2] = left > 1 ? alphabet[v >> 6 & 63] : '=';
+		out[3] = '=';
+	}
+}
+
 char *base64_encode(struct slice s, size_t *len)
 {
-	const unsigned char *p = (const unsigned char *)s.p;
-	char *out = mem_zalloc((s.len + 2) / 3 * 4 + 1);
-	size_t n = 0;
+	*len = BASE64_LEN(s.len);
+	char *out = mem_grow(NULL, *len + 1);
 
-	for (size_t i = 0; i < s.len; i += 3) {
-		size_t left = s.len - i;
-		uint32_t v = (uint32_t)p[i] << 16 | (left > 1 ? (uint32_t)p[i + 1] << 8 : 0) | (left > 2 ? p[i + 2] : 0);
-
-		out[n++] = alphabet[v >> 18];
-		out[n++] = alphabet[v >> 12 & 63];
-		out[n++] = left > 1 ? alphabet[v >> 6 & 63] : '=';
-		out[n++] = left > 2 ? alphabet[v & 63] : '=';
-	}
-	*len = n;
+	base64_write(out, s);
+	out[*len] = '\0';
 	return out;
 }
 

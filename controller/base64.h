@@ -5,6 +5,10 @@
 #include "libgate/slice.h"
 #include "libgate/util.h"
 
+#define BASE64_LEN(n) (((n) + 2) / 3 * 4)
+
+/* Writes BASE64_LEN(s.len) characters, without a terminator. */
+void base64_write(char *out, struct slice s);
 /* The caller's, terminated; *len without the terminator. */
 char *base64_encode(struct slice s, size_t *len) MUSTCHECK;
 /* The caller's, or NULL when s is not base64. */

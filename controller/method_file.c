@@ -7,6 +7,7 @@
 
 #include "controller/base64.h"
 #include "controller/ensure.h"
+#include "controller/json_out.h"
 #include "controller/kind.h"
 #include "controller/name.h"
 #include "controller/text.h"
@@ -121,7 +122,10 @@ static void set_read(struct file *f, struct json_object *o, const struct file_re
 		if (!encoded)
 			data = whole;
 	}
-	text_set(o, "data", data, encoded);
+	if (encoded)
+		json_out_set_base64(o, "data", STEAL(f->read.data), data);
+	else
+		jset_str(o, "data", data);
 	jset_cstr(o, "encoding", encoded ? "base64" : "utf8");
 	jset_int(o, "size", (int64_t)r->info.size);
 	jset_bool(o, "truncated", r->truncated);

@@ -13,6 +13,7 @@
 #include "controller/call.h"
 #include "controller/discover.h"
 #include "controller/framing.h"
+#include "controller/json_out.h"
 #include "controller/kind.h"
 #include "controller/method.h"
 #include "libgate/log.h"
@@ -22,6 +23,7 @@
 #define STOP_READING ((size_t)4 << 20)
 #define CALLS_MAX 1024
 #define READ_SIZE 65536
+#define PIPE_SIZE (1 << 20)
 #define BATCH_MAX 256
 
 enum rpc_code {
@@ -134,13 +136,26 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 	flush(arg);
 }
 
-static void send_json(struct rpc *r, struct json_object *o)
+/* A line is written in place; a Content-Length head has to know what follows it. */
+static int put_message(struct rpc *r, struct json_object *o)
 {
-	auto_free char *text = jtext(o);
+	struct buf text;
+
+	if (r->framing.mode != FRAMING_HEADS)
+		return json_out_put(&r->out_buf, o) != 0 ? -1 : buf_putc(&r->out_buf, '\n');
+	buf_init(&text, OUT_MAX);
+	int done = json_out_put(&text, o) != 0 ? -1 : framing_put(FRAMING_HEADS, &r->out_buf, buf_slice(&text));
+	buf_release(&text);
+	return done;
+}
+
+static void send_json(struct rpc *r, struct json_object *message)
+{
+	auto_json struct json_object *o = message;
 
 	if (r->output_failed)
 		return;
-	if (framing_put(r->framing.mode, &r->out_buf, slice_str(text)) != 0) {
+	if (put_message(r, o) != 0) {
 		log_warn("a client that does not read its answers is dropped: %zu bytes wait", buf_len(&r->out_buf));
 		output_failed(r);
 		return;
@@ -579,6 +594,7 @@ static int own_output(int fd, bool is_socket)
 	int own = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
 	if (own < 0)
 		return fd;
+	(void)fcntl(own, F_SETPIPE_SZ, PIPE_SIZE); /* fewer turns with large answers; no harm without */
 	return own;
 }
 

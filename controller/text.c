@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "controller/base64.h"
+#include "controller/json_out.h"
 #include "libgate/utf8.h"
 
 size_t text_partial(struct slice s)
@@ -27,14 +28,12 @@ bool text_is_utf8(struct slice s)
 
 void text_set(struct json_object *o, const char *key, struct slice s, bool encoded)
 {
-	size_t len;
-
 	if (!encoded) {
 		jset_str(o, key, s);
 		return;
 	}
-	auto_free char *text = base64_encode(s, &len);
-	jset_str(o, key, slice_make(text, len));
+	char *bytes = mem_dup(s);
+	json_out_set_base64(o, key, bytes, slice_make(bytes, s.len));
 }
 
 char *text_bytes(struct slice value, struct slice encoding, size_t *len)

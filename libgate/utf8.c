@@ -1,6 +1,9 @@
 /* Well-formed UTF-8: no overlong form, no surrogate, nothing above U+10FFFF. */
 #include "libgate/utf8.h"
 
+#include <stdint.h>
+#include <string.h>
+
 size_t utf8_length(const char *text, size_t len)
 {
 	const unsigned char *p = (const unsigned char *)text;
@@ -34,9 +37,26 @@ size_t utf8_length(const char *text, size_t len)
 	return n;
 }
 
+/* Bytes at the start that are ASCII, in steps of eight: most text is nothing else. */
+static size_t ascii_run(const char *p, size_t len)
+{
+	size_t i = 0;
+	uint64_t word;
+
+	for (; len - i >= sizeof(word); i += sizeof(word)) {
+		memcpy(&word, p + i, sizeof(word));
+		if ((word & UINT64_C(0x8080808080808080)) != 0)
+			break;
+	}
+	return i;
+}
+
 bool utf8_valid(struct slice s)
 {
 	for (size_t i = 0; i < s.len;) {
+		i += ascii_run(s.p + i, s.len - i);
+		if (i == s.len)
+			break;
 		size_t n = utf8_length(s.p + i, s.len - i);
 
 		if (n == 0)
