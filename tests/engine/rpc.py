@@ -37,7 +37,7 @@ class Controller:
 
     def __init__(self, *args):
         self.process = subprocess.Popen([os.path.join(build, "controller/controller"), "serve", "--stdio", *args],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1 << 20)
         self.lock = threading.Lock()
         self.pending = {}
         self.next = 0
