@@ -634,6 +634,7 @@ static bool settle(struct schema_run *r, const struct schema *s)
 		if (schema_put(text, m->embedded) < 0)
 			return refuse_hard(r, SCHEMA_FAULT_MEMORY, s, m->node, NULL);
 		m->node->text = buf_slice(text);
+		m->node->plain_text = false;
 	}
 	return true;
 }
@@ -659,7 +660,7 @@ static int put_children(struct buf *b, const struct json_node *node, char open, 
 		if (!first && buf_putc(b, ',') < 0)
 			return -1;
 		first = false;
-		if (node->type == JSON_OBJECT && (json_put_string(b, n->key) < 0 || buf_putc(b, ':') < 0))
+		if (node->type == JSON_OBJECT && json_put_key(b, n) < 0)
 			return -1;
 		if (schema_put(b, n) < 0)
 			return -1;

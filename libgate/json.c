@@ -212,9 +212,9 @@ static bool skip_spaces(struct parser *ps)
 /* Documents of programs seldom have any. */
 static inline bool skip_space(struct parser *ps)
 {
-	if (ps->p == ps->end || is_space(*ps->p) || *ps->p == '/')
-		return skip_spaces(ps);
-	return true;
+	static const bool may_be[256] = { [' '] = true, ['\n'] = true, ['\t'] = true, ['\r'] = true, ['/'] = true };
+
+	return ps->p == ps->end || !may_be[*ps->p] || skip_spaces(ps);
 }
 
 static int hex_digit(unsigned char c)
@@ -323,7 +323,7 @@ static bool escape(struct parser *ps, const unsigned char **p, char **out, uint8
 	return true;
 }
 
-/* The closing quote of the string whose text begins at p, its bytes checked, or NULL. Escapes are only skipped. */
+/* The closing quote of the string whose text goes on at p, its bytes checked, or NULL. Escapes are only skipped. */
 static const unsigned char *string_end(struct parser *ps, const unsigned char *p, uint8_t *flags)
 {
 	for (;;) {
@@ -361,14 +361,20 @@ static const unsigned char *string_end(struct parser *ps, const unsigned char *p
 	}
 }
 
-/* Reads the string whose opening quote is at ps->p. Without an escape the result is a slice of the input. */
-static bool string(struct parser *ps, struct slice *out, uint8_t *flags)
+/*
+ * Reads the string whose opening quote is at ps->p. Without an escape the result is a slice of the input. *plain: there is
+ * nothing in it that an escape would be needed for.
+ */
+static bool string(struct parser *ps, struct slice *out, uint8_t *flags, bool *plain)
 {
 	const unsigned char *start = ps->p + 1;
 	const unsigned char *p = start;
-	const unsigned char *stop = string_end(ps, start, flags);
+	const unsigned char *stop = start + plain_run(start, (size_t)(ps->end - start));
 	char *text, *w;
 
+	*plain = stop < ps->end && *stop == '"';
+	if (!*plain)
+		stop = string_end(ps, stop, flags);
 	if (stop == NULL)
 		return false;
 	ps->p = stop + 1;
@@ -485,9 +491,19 @@ uint32_t json_key_hash(struct slice key)
 		h = (h ^ w) * k;
 		h ^= h >> 29;
 	}
+	/* The last one to eight bytes; where there are more before them, the eight that end the key. */
 	w = 0;
-	for (size_t i = 0; i < n; i++)
-		w |= (uint64_t)(unsigned char)p[i] << (8 * i);
+	if (key.len >= 8) {
+		memcpy(&w, p + n - 8, 8);
+	} else if (n >= 4) {
+		uint32_t first, last;
+
+		memcpy(&first, p, 4);
+		memcpy(&last, p + n - 4, 4);
+		w = (uint64_t)first << 32 | last;
+	} else if (n > 0) {
+		w = (uint64_t)(unsigned char)p[0] << 16 | (uint64_t)(unsigned char)p[n / 2] << 8 | (unsigned char)p[n - 1];
+	}
 	h = (h ^ w) * k;
 	return (uint32_t)(h >> 32);
 }
@@ -638,7 +654,7 @@ static bool member(struct parser *ps, struct json_node *m)
 	if (ps->p == ps->end || *ps->p != '"')
 		return fail_byte(ps);
 	m->key_offset = (uint32_t)(ps->p - ps->base);
-	if (!string(ps, &m->key, &m->key_flags))
+	if (!string(ps, &m->key, &m->key_flags, &m->plain_key))
 		return false;
 	m->key_hash = json_key_hash(m->key);
 	*step = (struct step){ .type = STEP_MEMBER, .key = m->key };
@@ -702,7 +718,7 @@ static bool value(struct parser *ps, struct json_node *node)
 		return nested(ps, node, array);
 	case '"':
 		node->type = JSON_STRING;
-		return string(ps, &node->text, &flags);
+		return string(ps, &node->text, &flags, &node->plain_text);
 	case 't':
 		node->type = JSON_BOOL;
 		node->boolean = true;
@@ -847,6 +863,28 @@ int json_put_string(struct buf *b, struct slice s)
 	return buf_putc(b, '"');
 }
 
+static int put_text(struct buf *b, struct slice s, bool plain)
+{
+	size_t n = s.len + 2;
+	char *to;
+
+	if (!plain)
+		return json_put_string(b, s);
+	to = b->cap - b->end >= n ? b->data + b->end : buf_reserve(b, n);
+	if (to == NULL)
+		return -1;
+	to[0] = '"';
+	memcpy(to + 1, s.p, s.len);
+	to[s.len + 1] = '"';
+	buf_commit(b, n);
+	return 0;
+}
+
+int json_put_key(struct buf *b, const struct json_node *member)
+{
+	return put_text(b, member->key, member->plain_key) < 0 ? -1 : buf_putc(b, ':');
+}
+
 static int put_children(struct buf *b, const struct json_node *node, char open, char close)
 {
 	if (buf_putc(b, open) < 0)
@@ -854,7 +892,7 @@ static int put_children(struct buf *b, const struct json_node *node, char open, 
 	for (const struct json_node *n = node->child; n != NULL; n = n->next) {
 		if (n != node->child && buf_putc(b, ',') < 0)
 			return -1;
-		if (node->type == JSON_OBJECT && (json_put_string(b, n->key) < 0 || buf_putc(b, ':') < 0))
+		if (node->type == JSON_OBJECT && json_put_key(b, n) < 0)
 			return -1;
 		if (json_put(b, n) < 0)
 			return -1;
@@ -873,7 +911,7 @@ int json_put(struct buf *b, const struct json_node *node)
 	case JSON_REAL:
 		return buf_put_slice(b, node->digits);
 	case JSON_STRING:
-		return json_put_string(b, node->text);
+		return put_text(b, node->text, node->plain_text);
 	case JSON_ARRAY:
 		return put_children(b, node, '[', ']');
 	case JSON_OBJECT:

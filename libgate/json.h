@@ -39,6 +39,8 @@ struct json_node {
 	enum json_type type;
 	uint8_t key_flags;
 	uint8_t mark; /* 0 after parsing; free for the tree's user */
+	bool plain_key; /* read without a byte that needs an escape: json_put() copies it; false: not known */
+	bool plain_text; /* the same of a JSON_STRING's text; who puts another text in its place clears it */
 	uint32_t offset; /* of the value's first byte in the document */
 	uint32_t key_offset; /* of the key's opening quote; members only */
 	uint32_t count; /* array items or object members */
@@ -108,6 +110,7 @@ int json_put(struct buf *b, const struct json_node *node) MUSTCHECK;
 
 /* Appends s as a JSON string, quotes included. */
 int json_put_string(struct buf *b, struct slice s) MUSTCHECK;
+int json_put_key(struct buf *b, const struct json_node *member) MUSTCHECK; /* and its colon */
 
 /* Appends `s` to a JSON Pointer (RFC 6901): '/' and the token with ~ and / escaped. */
 int json_pointer_push(struct buf *b, struct slice token) MUSTCHECK;

@@ -327,6 +327,47 @@ static void writing(void)
 	json_doc_free(doc);
 }
 
+/* What is copied because nothing in it needs an escape, and what is escaped byte by byte: one spelling. */
+static void writing_plain(void)
+{
+	struct json_doc *doc = json_doc_new();
+	struct buf in, out, slow;
+	enum json_fault fault;
+	size_t offset;
+
+	buf_init(&in, 4096);
+	buf_init(&out, 4096);
+	buf_init(&slow, 4096);
+	for (unsigned at = 0; at < 20; at++) {
+		for (unsigned c = 1; c < 0x180; c++) {
+			const struct json_node *n;
+			char escape[16], text[64];
+
+			/* from 0x100 on: as an escape */
+			snprintf(escape, sizeof(escape), c >= 0x100 ? "\\u%04x" : c >= 0x80 ? "\xc2%c" : "%c", c >= 0x100 ? c - 0xff : c);
+			snprintf(text, sizeof(text), "%.*s%s%.*s", (int)at, "aaaaaaaaaaaaaaaaaaaa", escape, (int)(20 - at),
+				"bbbbbbbbbbbbbbbbbbbb");
+			buf_clear(&in);
+			buf_clear(&out);
+			buf_clear(&slow);
+			CU_ASSERT(buf_putf(&in, "{\"%s\":\"%s\"}", text, text) == 0);
+			n = json_parse(doc, buf_slice(&in), JSON_STRICT, &fault, &offset);
+			if (n == NULL)
+				continue;
+			CU_ASSERT(json_put(&out, n) == 0);
+			CU_ASSERT(buf_putc(&slow, '{') == 0 && json_put_string(&slow, n->child->key) == 0 && buf_putc(&slow, ':') == 0 &&
+				json_put_string(&slow, n->child->text) == 0 && buf_putc(&slow, '}') == 0);
+			UNIT_CHECK(slice_eq(buf_slice(&out), buf_slice(&slow)), "byte %x at %u", c, at);
+			UNIT_CHECK(n->child->plain_text == n->child->plain_key, "byte %x at %u", c, at);
+			UNIT_CHECK(n->child->plain_text == (c >= 0x20 && c < 0x7f && c != '"' && c != '\\'), "byte %x at %u", c, at);
+		}
+	}
+	buf_release(&in);
+	buf_release(&out);
+	buf_release(&slow);
+	json_doc_free(doc);
+}
+
 static void position(void)
 {
 	struct slice text = LIT("ab\ncd\n\ne");
@@ -378,6 +419,7 @@ static const struct unit_test tests[] = {
 	{ "colliding-members", colliding_members },
 	{ "comments", comments },
 	{ "writing", writing },
+	{ "writing-plain", writing_plain },
 	{ "position", position },
 	{ "reuse", reuse },
 };
