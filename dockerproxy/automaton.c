@@ -14,6 +14,7 @@
 #define MAX_SETS 256
 #define MAX_STATES 2048 /* of the nondeterministic automaton */
 #define MAX_DETERMINISTIC 512
+#define MAX_CELLS 65536 /* of the table: a state is a 16-bit offset into it */
 #define MAX_REPEAT 256
 #define MAX_STEPS 100000 /* of lay_out(): repetitions of nothing make no states */
 #define INFINITE (-1)
@@ -40,11 +41,14 @@ struct state {
 	int other;
 };
 
+/*
+ * A state is known by where its row begins, so that a step is an addition and a load. In the row stand the next states by
+ * class, and last whether this one accepts. Row 0 is the state without a way on; the second row is the first state.
+ */
 struct automaton {
 	uint16_t classes;
-	uint16_t states;
 	uint8_t class_of[256];
-	uint16_t table[]; /* [state][class], then one word a state: does it accept? State 0 is the one without a way on. */
+	uint16_t table[];
 };
 
 /* Everything needed while building. */
@@ -541,17 +545,21 @@ static bool determine(struct build *b)
 
 static struct automaton *extract(const struct build *b)
 {
-	size_t cells = (size_t)b->ndeterministic * (size_t)b->classes;
-	struct automaton *a = malloc(sizeof(*a) + (cells + (size_t)b->ndeterministic) * sizeof(uint16_t));
+	size_t row = (size_t)b->classes + 1;
+	size_t cells = (size_t)b->ndeterministic * row;
+	struct automaton *a = cells > MAX_CELLS ? NULL : malloc(sizeof(*a) + cells * sizeof(uint16_t));
 
 	if (a == NULL)
 		return NULL;
 	a->classes = (uint16_t)b->classes;
-	a->states = (uint16_t)b->ndeterministic;
 	memcpy(a->class_of, b->class_of, sizeof(a->class_of));
-	memcpy(a->table, b->table, cells * sizeof(uint16_t));
-	for (int i = 0; i < b->ndeterministic; i++)
-		a->table[cells + (size_t)i] = subset_has(b->subsets + (size_t)i * b->words, 0);
+	for (int i = 0; i < b->ndeterministic; i++) {
+		uint16_t *to = a->table + (size_t)i * row;
+
+		for (int class = 0; class < b->classes; class ++)
+			to[class] = (uint16_t)(b->table[i * b->classes + class] * row);
+		to[b->classes] = subset_has(b->subsets + (size_t)i * b->words, 0);
+	}
 	return a;
 }
 
@@ -600,9 +608,9 @@ void automaton_free(struct automaton *a)
 
 bool automaton_match(const struct automaton *a, struct slice subject)
 {
-	unsigned state = 1;
+	unsigned state = a->classes + 1u;
 
 	for (size_t i = 0; i < subject.len && state != 0; i++)
-		state = a->table[state * a->classes + a->class_of[(unsigned char)subject.p[i]]];
-	return a->table[(unsigned)a->states * a->classes + state] != 0;
+		state = a->table[state + a->class_of[(unsigned char)subject.p[i]]];
+	return a->table[state + a->classes] != 0;
 }
