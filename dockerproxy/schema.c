@@ -480,7 +480,7 @@ static bool eval_object(struct schema_run *r, const struct schema *s, struct jso
 static bool has_values(const struct schema *s)
 {
 	for (; s != NULL; s = s->ref)
-		if (s->constant != NULL || s->values != NULL)
+		if (s->has_values)
 			return true;
 	return false;
 }
@@ -598,22 +598,30 @@ static bool eval_by_type(struct schema_run *r, const struct schema *s, struct js
 	return false;
 }
 
-static bool eval(struct schema_run *r, const struct schema *s, struct json_node *n)
+static bool eval_combined(struct schema_run *r, const struct schema *s, struct json_node *n)
 {
-	if (s->never)
-		return refuse(r, SCHEMA_FAULT_NEVER, s, n, NULL);
-	if (s->ref != NULL && !eval(r, s->ref, n))
-		return false;
-	if (s->types != 0 && !(node_type(n) & s->types))
-		return refuse(r, SCHEMA_FAULT_TYPE, s, n, NULL);
-	if (!eval_values(r, s, n) || !eval_by_type(r, s, n))
-		return false;
 	for (unsigned i = 0; i < s->n_all_of; i++)
 		if (!eval(r, s->all_of[i], n))
 			return false;
 	if (s->n_any_of > 0 && !eval_any_of(r, s, n))
 		return false;
 	return s->not == NULL || eval_not(r, s, n);
+}
+
+static bool eval(struct schema_run *r, const struct schema *s, struct json_node *n)
+{
+	/* Most schemas are a definition's name. */
+	while (!s->judges && s->ref != NULL)
+		s = s->ref;
+	if (s->never)
+		return refuse(r, SCHEMA_FAULT_NEVER, s, n, NULL);
+	if (s->ref != NULL && !eval(r, s->ref, n))
+		return false;
+	if (s->types != 0 && !(node_type(n) & s->types))
+		return refuse(r, SCHEMA_FAULT_TYPE, s, n, NULL);
+	if ((s->has_values && !eval_values(r, s, n)) || !eval_by_type(r, s, n))
+		return false;
+	return !s->combines || eval_combined(r, s, n);
 }
 
 /* --- result --------------------------------------------------------------------------------------------------- */

@@ -47,23 +47,27 @@ struct schema_pattern_property {
 
 enum schema_rest { SCHEMA_REST_REFUSED, SCHEMA_REST_ANY, SCHEMA_REST_SCHEMA };
 
+/* What every value is asked comes first, then the strings', the most frequent ones. */
 struct schema {
 	unsigned types; /* of enum schema_type; 0: any */
 	bool never; /* the schema `false` */
+	bool judges; /* has a keyword that can refuse, besides $ref */
+	bool has_values; /* constant or values */
+	bool combines; /* all_of, any_of or not */
+	bool object; /* has any keyword for objects, or the type: members are looked at */
+	bool map; /* data map */
+	bool has_minimum, has_maximum;
 	const struct schema *ref;
+	uint32_t min_length, max_length; /* code points; UINT32_MAX for no maximum, as below */
+	struct pattern *pattern;
+	const struct schema *json; /* x-json */
 	const struct json_node *constant; /* const */
 	const struct json_node *values; /* enum: an array */
-	struct pattern *pattern;
-	bool has_minimum, has_maximum;
 	int64_t minimum, maximum;
-	uint32_t min_length, max_length; /* code points; UINT32_MAX for no maximum, as below */
 	uint32_t min_items, max_items;
 	uint32_t max_properties;
 	const struct schema *items;
 	const struct schema *contains;
-	const struct schema *json; /* x-json */
-	bool object; /* has any keyword for objects, or the type: members are looked at */
-	bool map; /* data map */
 	struct schema_property *properties;
 	unsigned n_properties;
 	uint16_t *index; /* open addressing by hash: 1 + number of the property */

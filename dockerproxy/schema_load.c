@@ -537,7 +537,11 @@ static int load_keywords(struct loader *l, struct schema *s, const struct json_n
 		loader_leave(l, mark);
 		if (k->types == SCHEMA_OBJECT)
 			s->object = true;
+		if (k->load != key_ref && k->load != key_zero && k->load != key_description)
+			s->judges = true;
 	}
+	s->has_values = s->constant != NULL || s->values != NULL;
+	s->combines = s->n_all_of > 0 || s->n_any_of > 0 || s->not != NULL;
 	return 0;
 }
 
@@ -581,7 +585,7 @@ static const struct schema *load(struct loader *l, const struct json_node *n, bo
 		struct schema *fixed = schema_new(l, negated);
 
 		if (fixed != NULL)
-			fixed->never = !n->boolean;
+			fixed->never = fixed->judges = !n->boolean;
 		return fixed;
 	}
 	if (n->type != JSON_OBJECT) {
