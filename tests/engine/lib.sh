@@ -109,6 +109,22 @@ wait_for()
 	done
 }
 
+# certificates DIR: an authority, a server (localhost), a client, and a client of nobody's: NAME.pem and NAME.key.
+certificates()
+{
+	(
+		cd "$1" || exit 1
+		openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=ca -keyout ca.key -out ca.pem
+		printf 'subjectAltName=DNS:localhost,IP:127.0.0.1\n' >ext
+		for who in server client; do
+			openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$who" -keyout $who.key -out $who.csr
+			openssl x509 -req -in $who.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile ext -out $who.pem
+		done
+		openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=nobody -keyout nobody.key \
+			-out nobody.pem
+	) >"$scratch/openssl" 2>&1
+}
+
 # The last line of a test: the plan, and the exit status.
 done_testing()
 {

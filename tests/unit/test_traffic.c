@@ -195,10 +195,14 @@ static void replay(const char *name)
 	{ \
 		replay(name); \
 	}
+REPLAY(docker_cli_20, "docker-cli-20.10.24")
 REPLAY(docker_cli_28, "docker-cli-28.2.2")
+REPLAY(dockerode, "dockerode-5.0.1")
 
 static const struct unit_test tests[] = {
+	{ "docker-cli-20", docker_cli_20 },
 	{ "docker-cli-28", docker_cli_28 },
+	{ "dockerode", dockerode },
 };
 
 UNIT_MAIN("traffic", tests)
