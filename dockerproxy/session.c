@@ -92,7 +92,7 @@ void session_set_deadline_at(struct session *s, int64_t at_us)
 
 void session_set_deadline(struct session *s, int64_t ms)
 {
-	session_set_deadline_at(s, ms == 0 ? INT64_MAX : clock_us() + ms * 1000);
+	session_set_deadline_at(s, ms == 0 ? INT64_MAX : clock_tick_us() + ms * 1000);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)
