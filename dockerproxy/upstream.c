@@ -188,8 +188,11 @@ static struct upstream_exchange *pick(struct upstream *u, const struct upstream_
 	while (!(request->flags & UPSTREAM_FRESH) && !TAILQ_EMPTY(&u->idle)) {
 		struct upstream_exchange *x = TAILQ_FIRST(&u->idle);
 
-		/* What cannot be repeated is worth a system call to see that the engine has not hung up. */
-		if (!(request->flags & UPSTREAM_REPEATABLE) && !still_open(x->fd)) {
+		/*
+		 * What cannot be repeated is worth a system call to see that the engine has not hung up, where sending would
+		 * not tell: TCP takes bytes for a closed end, and so does the TLS half of this process.
+		 */
+		if (!(request->flags & UPSTREAM_REPEATABLE) && !u->dialer.direct && !still_open(x->fd)) {
 			u->stats.losses++;
 			discard(x);
 			continue;

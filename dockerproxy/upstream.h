@@ -27,6 +27,7 @@ typedef void (*upstream_dialled_cb)(int fd, int error, void *arg);
 struct upstream_dialer {
 	void (*dial)(void *self, upstream_dialled_cb done, void *arg);
 	void *self;
+	bool direct; /* a unix socket, the engine's own end: to send to one that was closed fails and delivers nothing */
 };
 
 enum upstream_fault {

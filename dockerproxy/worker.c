@@ -323,7 +323,11 @@ static struct event_base *new_base(void)
 
 static int set_up(struct worker *w, const struct worker_setup *setup)
 {
-	struct upstream_dialer dialer = { .dial = dial, .self = w };
+	struct upstream_dialer dialer = {
+		.dial = dial,
+		.self = w,
+		.direct = setup->conf->upstream.unix_path != NULL && setup->conf->upstream_secure == NULL,
+	};
 	struct metrics_counters *m = metrics_counters(setup->metrics, setup->slot);
 
 	w->setup = setup;

@@ -1,11 +1,13 @@
 /*
  * Sessions against a scripted engine: both ends are socket pairs in this process, and tests/cases/session.txt says what goes
- * in and what must come out. Each case runs twice, once with every write as it stands and once byte by byte.
+ * in and what must come out. Each case runs with every write as it stands, byte by byte, and with an engine that
+ * is reached directly.
  *
  * A script's lines (escapes: \r \n \t \\ \xHH, \{N*c} for N times c; {id} stands for a request id):
  *     == name: what it shows          begins a case
  *     mode warn | limit NAME VALUE    settings of the case
  *     C> bytes     the client sends          C< bytes     the client has received exactly these next
+ *     C+ bytes     the same, and nobody looks before the next line's event
  *     E0> bytes    engine connection 0 sends E0< bytes    it has received exactly these next
  *     C. / E0.     stops sending             C! / E0!     closes
  *     C$ / E0$     sees the end              dials N      so many engine connections were made
@@ -42,6 +44,7 @@ struct stage {
 	bool began;
 	bool unreachable;
 	bool bytewise;
+	bool direct; /* the dialer says so: nothing looks at a connection before it is used again */
 	char audit_path[64];
 };
 
@@ -81,7 +84,7 @@ static void quiet(enum log_level level, const char *line, void *arg)
 
 static void stage_set(struct stage *st)
 {
-	struct upstream_dialer dialer = { .dial = dial, .self = st };
+	struct upstream_dialer dialer = { .dial = dial, .self = st, .direct = st->direct };
 	struct err err = ERR_INIT;
 	int fd;
 
@@ -363,6 +366,8 @@ static bool party_step(struct stage *st, const char *line, const char *name)
 	switch (*verb) {
 	case '>':
 		return UNIT_CHECK(put(st, *fd, bytes), "%s: %s: cannot send", name, line);
+	case '+':
+		return UNIT_CHECK(send(*fd, bytes.p, bytes.len, MSG_NOSIGNAL) == (ssize_t)bytes.len, "%s: %s: cannot send", name, line);
 	case '<':
 		return expect(st, *fd, bytes, name, line);
 	case '.':
@@ -427,9 +432,9 @@ static char *read_script(void)
 }
 
 /* One case: from the line behind its name to the next case. Returns that. */
-static char *run_case(char *text, const char *name, bool bytewise)
+static char *run_case(char *text, const char *name, bool bytewise, bool direct)
 {
-	struct stage st = { .bytewise = bytewise };
+	struct stage st = { .bytewise = bytewise, .direct = direct };
 	bool ok = true;
 
 	stage_set(&st);
@@ -446,7 +451,7 @@ static char *run_case(char *text, const char *name, bool bytewise)
 	return text;
 }
 
-static void run_script(bool bytewise)
+static void run_script(bool bytewise, bool direct)
 {
 	char *text = read_script(), *p = text;
 	const char *only = getenv("CASE");
@@ -466,7 +471,7 @@ static void run_script(bool bytewise)
 		p += *p == '\n';
 		if (only != NULL && strcmp(only, name) != 0)
 			continue;
-		p = run_case(p, name, bytewise);
+		p = run_case(p, name, bytewise, direct);
 		ran++;
 	}
 	CU_ASSERT_TRUE(ran > 0);
@@ -475,17 +480,23 @@ static void run_script(bool bytewise)
 
 static void test_whole(void)
 {
-	run_script(false);
+	run_script(false, false);
 }
 
 static void test_bytewise(void)
 {
-	run_script(true);
+	run_script(true, false);
+}
+
+static void test_direct(void)
+{
+	run_script(false, true);
 }
 
 static const struct unit_test tests[] = {
 	{ "whole", test_whole },
 	{ "bytewise", test_bytewise },
+	{ "direct", test_direct },
 };
 
 UNIT_MAIN("session", tests)
