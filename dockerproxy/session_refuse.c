@@ -1,7 +1,6 @@
 /* How a request, or a connection that becomes no session, is refused. */
 #include "dockerproxy/session_steps.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -73,8 +72,12 @@ void session_refuse_as(struct session *s, const struct session_refusal *t)
 	answer.persistence = session_persistence(s);
 	r->reason = t->id;
 	r->status = t->status;
-	if (t->at != NULL && t->at != r->at)
-		snprintf(r->at, sizeof(r->at), "%s", t->at);
+	if (t->at != NULL && t->at != r->at) {
+		size_t n = strnlen(t->at, sizeof(r->at) - 1);
+
+		memcpy(r->at, t->at, n);
+		r->at[n] = '\0';
+	}
 	buf_clear(&env->scratch);
 	rc = t->engines_own ? answer_engine_error(&env->scratch, &answer, upstream_api_version(env->upstream))
 						: answer_refusal(&env->scratch, &answer);

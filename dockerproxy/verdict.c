@@ -554,7 +554,8 @@ static int put_target(struct question *q)
 	unsigned minor = v->api_minor != 0 ? v->api_minor : q->default_minor;
 	char separator = '?';
 
-	if ((v->api_minor != 0 || !e->keep_unversioned) && buf_putf(&v->target, "/v1.%u", minor) < 0)
+	if ((v->api_minor != 0 || !e->keep_unversioned) &&
+		(buf_puts(&v->target, "/v1.") < 0 || buf_put_u64(&v->target, minor) < 0))
 		return -1;
 	for (unsigned i = 0; i < e->n_segments; i++) {
 		const struct endpoint_segment *s = &e->segments[i];

@@ -16,7 +16,7 @@ int verdict_put_shown(struct buf *b, struct slice s, size_t max)
 		if (i >= max)
 			return buf_puts(b, "...");
 		if (c == '"' || c == '\\')
-			rc = buf_putf(b, "\\%c", c);
+			rc = buf_putc(b, '\\') < 0 ? -1 : buf_putc(b, (char)c);
 		else if (c >= 0x20 && c < 0x7f)
 			rc = buf_putc(b, (char)c);
 		else
