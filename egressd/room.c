@@ -6,9 +6,11 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "libgate/pipes.h"
+
 #define BYTES_PER_CLIENT (64u * 1024 * 1024 / 2000)
 #define DESCRIPTORS_PER_CLIENT 2
-#define DESCRIPTORS_ASIDE 64 /* listeners, resolver, logs, attempts beside the first */
+#define DESCRIPTORS_ASIDE (64 + PIPES_DESCRIPTORS) /* listeners, resolver, logs, attempts beside the first */
 #define MOST 250000
 
 /* The first number of a file; 0 when there is none ("max") or the file is missing. */

@@ -7,15 +7,26 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "libgate/pipes.h"
+
 /*
- * One read. Larger runs were no faster on loopback, smaller ones cost a system call each; nor was splice(), which pays a
- * reference per fragment. It is also the most that is kept for a slow reader, per direction.
+ * One read. Larger runs were no faster on loopback, smaller ones cost a system call each. It is also the most that is kept
+ * for a slow reader, per direction.
  */
 #define RUN_MAX (256 * 1024)
+
+/*
+ * A flow is spliced once so many reads in a row brought at least so much, and copied again when as many brought less: little
+ * is not worth two system calls and a pipe.
+ */
+#define BULK_MIN (RUN_MAX / 4)
+#define BULK_RUNS 4
+#define BULK_NEVER (-1)
 
 /*
  * What all slow readers of the process together may have us keep before runs become small: some hundred stalled downloads
@@ -24,7 +35,7 @@
 #define KEPT_MUCH (8 * 1024 * 1024)
 #define RUN_SMALL 4096
 
-/* Of the process: no relay holds bytes in it between two callbacks. */
+/* Of the process: no relay holds bytes in it between two callbacks. Nor a pipe, unless a slow reader left bytes in it. */
 static char run_buffer[RUN_MAX];
 static size_t kept_by_all;
 
@@ -38,10 +49,12 @@ struct flow {
 	struct relay *relay;
 	struct side *from;
 	struct side *to;
-	char *kept; /* what `to` did not take yet; NULL when nothing is kept */
+	char *kept; /* what `to` did not take yet, in memory */
+	struct pipes_pipe *pipe; /* or in a pipe */
 	size_t kept_off;
-	size_t kept_len;
-	size_t kept_size; /* of the memory */
+	size_t kept_len; /* 0: nothing is kept, neither memory nor pipe held */
+	size_t kept_size; /* counted in kept_by_all */
+	int8_t bulk; /* large reads in a row; from BULK_RUNS on it is spliced; BULK_NEVER: splicing is nothing for it */
 	uint64_t delivered;
 	bool ended; /* `from` has sent its last byte */
 	bool closed; /* and `to` was told, or can be told nothing any more */
@@ -90,6 +103,11 @@ static void forget_kept(struct flow *f)
 	f->kept_size = 0;
 	free(f->kept);
 	f->kept = NULL;
+	if (f->pipe != NULL && f->kept_len > 0)
+		pipes_drop(f->pipe);
+	else if (f->pipe != NULL)
+		pipes_give(f->pipe);
+	f->pipe = NULL;
 	f->kept_off = 0;
 	f->kept_len = 0;
 }
@@ -208,11 +226,6 @@ static bool transient(int e)
 	return e == EAGAIN || e == EWOULDBLOCK || e == EINTR;
 }
 
-static ssize_t send_some(int fd, const char *p, size_t n)
-{
-	return send(fd, p, n, MSG_NOSIGNAL);
-}
-
 static bool keep(struct flow *f, const char *p, size_t n)
 {
 	f->kept = malloc(n);
@@ -226,6 +239,87 @@ static bool keep(struct flow *f, const char *p, size_t n)
 	return true;
 }
 
+static bool is_tcp(int fd)
+{
+	int domain = 0;
+	socklen_t len = sizeof(domain);
+
+	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && (domain == AF_INET || domain == AF_INET6);
+}
+
+/* A unix stream is always copied: spliced it pays a reference per fragment and is no faster. */
+static void note_copied(struct flow *f, size_t n)
+{
+	if (f->bulk == BULK_NEVER)
+		return;
+	if (n < BULK_MIN)
+		f->bulk = 0;
+	else if (++f->bulk == BULK_RUNS && !(is_tcp(f->from->fd) && is_tcp(f->to->fd)))
+		f->bulk = BULK_NEVER;
+}
+
+/* A pipe has a place for each fragment: small packets fill it early, and copying makes large ones of them again. */
+static void note_spliced(struct flow *f, size_t n)
+{
+	int more = 0;
+
+	if (n >= BULK_MIN)
+		f->bulk = 2 * BULK_RUNS - 1;
+	else if (ioctl(f->from->fd, FIONREAD, &more) == 0 && more >= BULK_MIN)
+		f->bulk = BULK_NEVER;
+	else
+		f->bulk--;
+}
+
+/* Of splice(): it could not be done, which says nothing about the sockets. */
+static bool unspliceable(int e)
+{
+	return transient(e) || e == EINVAL || e == ENOSYS || e == ENOMEM || e == EPERM;
+}
+
+/*
+ * Socket to pipe to socket; what `to` does not take stays in the pipe. False: nothing was read, and why is for read() to find
+ * out: the end, an urgent byte, which splice() does not step over, or no pipe at all. But a socket tells its error only once.
+ */
+static bool spliced(struct flow *f, size_t want)
+{
+	ssize_t n = 0, sent;
+
+	f->pipe = pipes_take();
+	if (f->pipe != NULL)
+		n = pipes_fill(f->pipe, f->from->fd, want);
+	if (n < 0 && !unspliceable(errno)) {
+		finish(f->relay, RELAY_END_RESET, !f->relay->broken);
+		return true;
+	}
+	if (n <= 0) {
+		forget_kept(f);
+		f->bulk = 0;
+		return false;
+	}
+	f->relay->active_ms = now_ms();
+	note_spliced(f, (size_t)n);
+	f->kept_len = (size_t)n;
+	sent = pipes_drain(f->pipe, f->to->fd, f->kept_len);
+	if (sent < 0 && !transient(errno)) {
+		(void)break_flow(f);
+		return true;
+	}
+	if (sent > 0) {
+		f->delivered += (uint64_t)sent;
+		f->kept_len -= (size_t)sent;
+	}
+	if (f->kept_len == 0) {
+		forget_kept(f);
+		return true;
+	}
+	f->kept_size = f->kept_len;
+	kept_by_all += f->kept_size;
+	event_del(&f->from->readable);
+	event_add(&f->to->writable, NULL);
+	return true;
+}
+
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
 	struct flow *f = arg;
@@ -235,6 +329,8 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	ssize_t n, sent;
 
 	(void)what;
+	if (f->bulk >= BULK_RUNS && want >= BULK_MIN && spliced(f, want))
+		return;
 	n = read(fd, run_buffer, spent ? 1 : want);
 	if (n < 0 && transient(errno))
 		return;
@@ -245,7 +341,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	if (n == 0) {
 		event_del(&f->from->readable);
 		f->ended = true;
-		if (f->kept == NULL && close_flow(f))
+		if (f->kept_len == 0 && close_flow(f))
 			return;
 		arm(r, now_ms());
 		return;
@@ -254,8 +350,9 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 		finish(r, RELAY_END_BYTES, true);
 		return;
 	}
+	note_copied(f, (size_t)n);
 	r->active_ms = now_ms();
-	sent = send_some(f->to->fd, run_buffer, (size_t)n);
+	sent = send(f->to->fd, run_buffer, (size_t)n, MSG_NOSIGNAL);
 	if (sent < 0 && !transient(errno)) {
 		(void)break_flow(f);
 		return;
@@ -273,13 +370,21 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	event_add(&f->to->writable, NULL);
 }
 
+static ssize_t send_kept(const struct flow *f)
+{
+	if (f->pipe != NULL)
+		return pipes_drain(f->pipe, f->to->fd, f->kept_len);
+	return send(f->to->fd, f->kept + f->kept_off, f->kept_len, MSG_NOSIGNAL);
+}
+
 static void on_writable(evutil_socket_t fd, short what, void *arg)
 {
 	struct flow *f = arg;
 	ssize_t sent;
 
+	(void)fd;
 	(void)what;
-	sent = send_some(fd, f->kept + f->kept_off, f->kept_len);
+	sent = send_kept(f);
 	if (sent < 0 && transient(errno))
 		return;
 	if (sent < 0) {

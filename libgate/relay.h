@@ -4,6 +4,9 @@
  * Plain events and one shared buffer of the loop (up to 256 KiB a read): an idle relay owns no buffer; what a slow
  * reader does not take is kept per direction, bounded, and reading of the other side stops (back-pressure). A peer's
  * half-close is passed on after what it sent was delivered; a reset ends both. Byte counts are of delivered bytes.
+ *
+ * Between two TCP sockets, much in one direction is spliced through one of the process's pipes (libgate/pipes.h), under the
+ * same limits; SIGPIPE has to be ignored by the process.
  */
 #ifndef GATE_RELAY_H
 #define GATE_RELAY_H

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import threading
 
 import base
 from base import PUBLIC
@@ -32,6 +33,33 @@ class Confined(base.Case):
         self.assertEqual(self.egressd.ask("http://allowed.test/")[0], 200)
         self.assertEqual(self.egressd.tunnel("evil.test:7")[0], 403)
         self.assertEqual(len(self.egressd.decisions()), 4)
+
+    def pipes(self):
+        directory = f"/proc/{self.egressd.process.pid}/fd"
+        return sum(os.readlink(f"{directory}/{fd}").startswith("pipe:") for fd in os.listdir(directory))
+
+    def test_much_is_spliced(self):
+        status, conn = self.egressd.tunnel("allowed.test:7")
+        self.assertEqual(status, 200)
+        before, size, block = self.pipes(), 64 * 1024 * 1024, bytes(range(251)) * 4096
+
+        def send():
+            for at in range(0, size, len(block)):
+                conn.send(block[:size - at])
+            conn.half_close()
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        wait_for(lambda: self.pipes() > before, "a pipe")
+        got = 0
+        while data := conn.sock.recv(len(block)):
+            at = got % len(block)
+            self.assertTrue((block + block)[at:at + len(data)] == data)
+            got += len(data)
+        self.assertEqual(got, size)
+        sender.join()
+        entry = self.egressd.last("close")
+        self.assertEqual((entry["reason"], entry["bytesIn"], entry["bytesOut"]), ("closed", size, size))
 
     def test_reload_and_audit_file(self):
         audit = os.path.join(base.directory, "audit")

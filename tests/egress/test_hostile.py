@@ -138,8 +138,8 @@ class Hostile(base.Case):
 
     def test_descriptors_end_before_the_proxy_does(self):
         e = self.start(self.env, wrapper=["prlimit", "--nofile=128:128"])
-        self.assertIn("at most 32 clients", e.text())
-        held = [e.connect().send("CONNECT allowed.test:7 HTTP/1.1\r\n\r\n") for _ in range(31)]
+        self.assertIn("at most 16 clients", e.text())
+        held = [e.connect().send("CONNECT allowed.test:7 HTTP/1.1\r\n\r\n") for _ in range(15)]
         self.assertEqual({c.head()[0] for c in held}, {200})
 
         def takes_the_last_place():  # the connection that saw the proxy start may still hold it

@@ -10,9 +10,12 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "libgate/pipes.h"
 #include "tests/unit/unit.h"
 
 /* client <-> (a relay b) <-> server */
@@ -21,6 +24,7 @@ struct rig {
 	struct relay *relay;
 	int client;
 	int server;
+	int inner[2]; /* the relay's ends of them */
 	int calls;
 	enum relay_end end;
 	struct relay_stats stats;
@@ -51,21 +55,36 @@ static void unix_pair(int pair[2])
 	must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
 }
 
-static void tcp_pair(int pair[2])
+static void make_tcp_pair(int pair[2], int buffer)
 {
 	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
 	socklen_t len = sizeof(sin);
 	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
+	if (buffer > 0)
+		must(setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer)) == 0, "SO_RCVBUF");
 	must(bind(listener, (struct sockaddr *)&sin, sizeof(sin)) == 0, "bind");
 	must(listen(listener, 1) == 0, "listen");
 	must(getsockname(listener, (struct sockaddr *)&sin, &len) == 0, "getsockname");
 	pair[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (buffer > 0)
+		must(setsockopt(pair[0], SOL_SOCKET, SO_RCVBUF, &buffer, sizeof(buffer)) == 0, "SO_RCVBUF");
 	must(connect(pair[0], (struct sockaddr *)&sin, sizeof(sin)) == 0, "connect");
 	pair[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	must(pair[1] >= 0, "accept");
 	must(fcntl(pair[0], F_SETFL, O_NONBLOCK) == 0, "fcntl");
 	close(listener);
+}
+
+static void tcp_pair(int pair[2])
+{
+	make_tcp_pair(pair, 0);
+}
+
+/* Takes a large run at once, whatever the kernel would grow it to. */
+static void wide_tcp_pair(int pair[2])
+{
+	make_tcp_pair(pair, 200 * 1024);
 }
 
 static void rig_init(struct rig *rig, void (*pair)(int[2]), const struct relay_limits *limits, const char *early_a,
@@ -79,6 +98,8 @@ static void rig_init(struct rig *rig, void (*pair)(int[2]), const struct relay_l
 	rig->base = event_base_new();
 	rig->client = left[0];
 	rig->server = right[0];
+	rig->inner[0] = left[1];
+	rig->inner[1] = right[1];
 	rig->relay = relay_new(rig->base, left[1], slice_str(early_a), right[1], slice_str(early_b), limits, on_done,
 		rig);
 	must(rig->relay != NULL, "relay_new");
@@ -411,6 +432,338 @@ static void test_free_closes_both_without_a_call(void)
 	rig_release(&rig);
 }
 
+/* --- much in one direction: between TCP sockets it is spliced ----------------------------------------------------------- */
+
+#define BULK (4u * 1024 * 1024)
+#define RUN_LARGE (96 * 1024)
+
+/* How many of the process's pipes are in use; the others are empty. */
+static int pipes_taken(void)
+{
+	struct pipes_pipe *all[PIPES_MAX];
+	int n = 0, inside = 0;
+
+	while (n < PIPES_MAX && (all[n] = pipes_take()) != NULL) {
+		must(ioctl(all[n++]->fd[0], FIONREAD, &inside) == 0, "FIONREAD");
+		CU_ASSERT_EQUAL(inside, 0);
+	}
+	for (int i = 0; i < n; i++)
+		pipes_give(all[i]);
+	return PIPES_MAX - n;
+}
+
+/* One way through a relay, by the test: what was sent and seen, and whether it came in order. */
+struct way {
+	struct rig *rig;
+	int from;
+	int to;
+	int inner; /* where the relay reads it */
+	size_t sent;
+	size_t seen;
+	bool in_order;
+};
+
+static struct way way_of(struct rig *rig, bool up)
+{
+	return (struct way){ .rig = rig, .from = up ? rig->client : rig->server, .to = up ? rig->server : rig->client,
+		.inner = rig->inner[up ? 0 : 1], .in_order = true };
+}
+
+static char byte_at(size_t offset)
+{
+	return (char)(offset * 131 >> 3);
+}
+
+/* Sends up to n bytes, as many as go at once, and lets a large run of them come to the relay before it has its turn. */
+static size_t way_send(struct way *w, size_t n)
+{
+	static char block[65536];
+	size_t begun = w->sent;
+	int waiting = 0;
+
+	while (w->sent - begun < n) {
+		size_t want = n - (w->sent - begun) < sizeof(block) ? n - (w->sent - begun) : sizeof(block);
+		for (size_t i = 0; i < want; i++)
+			block[i] = byte_at(w->sent + i);
+		ssize_t put = send(w->from, block, want, MSG_NOSIGNAL);
+		if (put <= 0)
+			break;
+		w->sent += (size_t)put;
+	}
+	for (int i = 0; i < 50 && w->sent - begun >= RUN_LARGE; i++) {
+		must(ioctl(w->inner, FIONREAD, &waiting) == 0, "FIONREAD");
+		if (waiting >= RUN_LARGE)
+			break;
+		(void)poll(NULL, 0, 1);
+	}
+	turn(w->rig);
+	return w->sent - begun;
+}
+
+static void way_look(struct way *w, const char *in, ssize_t n)
+{
+	for (ssize_t i = 0; i < n; i++)
+		w->in_order = w->in_order && in[i] == byte_at(w->seen + (size_t)i);
+	w->seen += n > 0 ? (size_t)n : 0;
+}
+
+static void way_receive(struct way *w)
+{
+	static char in[65536];
+	ssize_t n;
+
+	while ((n = read(w->to, in, sizeof(in))) > 0)
+		way_look(w, in, n);
+}
+
+/* All that was sent arrives; with_end: and then the end of the stream. */
+static void way_finish(struct way *w, bool with_end)
+{
+	static char in[65536];
+	ssize_t n = 0;
+
+	while (w->seen < w->sent && (n = await(w->rig, w->to, in, sizeof(in))) > 0)
+		way_look(w, in, n);
+	CU_ASSERT_EQUAL(w->seen, w->sent);
+	CU_ASSERT(w->in_order);
+	if (with_end)
+		CU_ASSERT_EQUAL(await(w->rig, w->to, in, 1), 0);
+}
+
+static void way_move(struct way *w, size_t n)
+{
+	for (size_t begun = w->sent; w->sent - begun < n && w->rig->calls == 0;) {
+		(void)way_send(w, n - (w->sent - begun));
+		way_receive(w);
+	}
+}
+
+/* The reader stops. Everything on the way fills, a pipe last; then nothing more is taken. */
+static void way_stall(struct way *w)
+{
+	way_move(w, BULK);
+	for (int quiet = 0; quiet < 20; quiet++) {
+		if (way_send(w, BULK) > 0)
+			quiet = 0;
+		must(w->sent < 64u * BULK, "back-pressure");
+	}
+}
+
+static void spliced_both_ways(bool up)
+{
+	struct rig rig;
+	char c;
+
+	rig_init(&rig, wide_tcp_pair, &no_limits, "", "");
+	struct way w = way_of(&rig, up), back = way_of(&rig, !up);
+	way_stall(&w);
+	CU_ASSERT_EQUAL(pipes_taken(), 1);
+	way_finish(&w, false);
+	CU_ASSERT_EQUAL(pipes_taken(), 0);
+	way_move(&w, BULK);
+	shutdown(w.from, SHUT_WR);
+	way_finish(&w, true);
+	CU_ASSERT_EQUAL(rig.calls, 0);
+	way_move(&back, BULK + 1);
+	shutdown(back.from, SHUT_WR);
+	way_finish(&back, false);
+	CU_ASSERT_EQUAL(await(&rig, back.to, &c, 1), 0);
+	await_end(&rig);
+	CU_ASSERT_EQUAL(rig.end, RELAY_END_CLOSED);
+	CU_ASSERT_EQUAL(rig.stats.a_to_b, up ? w.sent : back.sent);
+	CU_ASSERT_EQUAL(rig.stats.b_to_a, up ? back.sent : w.sent);
+	rig_release(&rig);
+}
+
+static void test_spliced_up_then_half_closed(void)
+{
+	spliced_both_ways(true);
+}
+
+static void test_spliced_down_then_half_closed(void)
+{
+	spliced_both_ways(false);
+}
+
+/* The end comes while a pipe still holds bytes: they are delivered first. */
+static void test_spliced_slow_reader(void)
+{
+	struct rig rig;
+	struct relay_stats now;
+
+	rig_init(&rig, wide_tcp_pair, &no_limits, "", "");
+	struct way w = way_of(&rig, false);
+	way_stall(&w);
+	relay_stats(rig.relay, &now);
+	CU_ASSERT(now.b_to_a < w.sent);
+	shutdown(w.from, SHUT_WR);
+	turn(&rig);
+	way_finish(&w, true);
+	relay_stats(rig.relay, &now);
+	CU_ASSERT_EQUAL(now.b_to_a, w.sent);
+	rig_release(&rig);
+}
+
+/* Both ends and all of a pipe's content go; the pipe is closed, since what was in it must not reach another relay. */
+static void test_spliced_reader_resets(void)
+{
+	struct rig rig;
+
+	rig_init(&rig, wide_tcp_pair, &no_limits, "", "");
+	struct way w = way_of(&rig, false);
+	way_stall(&w);
+	CU_ASSERT_EQUAL(pipes_taken(), 1);
+	reset_of(rig.client);
+	rig.client = -1;
+	await_end(&rig);
+	CU_ASSERT_EQUAL(rig.calls, 1);
+	CU_ASSERT_EQUAL(rig.end, RELAY_END_RESET);
+	CU_ASSERT(rig.stats.b_to_a < w.sent);
+	CU_ASSERT_EQUAL(pipes_taken(), 0);
+	rig_release(&rig);
+}
+
+static void test_spliced_writer_resets(void)
+{
+	struct rig rig;
+	char c;
+
+	rig_init(&rig, wide_tcp_pair, &no_limits, "", "");
+	struct way w = way_of(&rig, false);
+	way_move(&w, BULK);
+	reset_of(rig.server);
+	rig.server = -1;
+	while (await(&rig, rig.client, &c, 1) == 1)
+		;
+	CU_ASSERT_EQUAL(errno, ECONNRESET);
+	CU_ASSERT_EQUAL(rig.end, RELAY_END_RESET);
+	rig_release(&rig);
+}
+
+static void test_spliced_byte_budget(void)
+{
+	const struct relay_limits limits = { .max_bytes = BULK + 12345 };
+	struct rig rig;
+	static char in[65536];
+	ssize_t n = 1;
+
+	rig_init(&rig, wide_tcp_pair, &limits, "", "");
+	struct way w = way_of(&rig, false);
+	while (rig.calls == 0) {
+		(void)way_send(&w, BULK);
+		if ((n = read(w.to, in, sizeof(in))) > 0)
+			way_look(&w, in, n);
+	}
+	while ((n = read(w.to, in, sizeof(in))) > 0)
+		way_look(&w, in, n);
+	CU_ASSERT(w.in_order);
+	CU_ASSERT_EQUAL(rig.end, RELAY_END_BYTES);
+	CU_ASSERT_EQUAL(rig.stats.b_to_a, limits.max_bytes);
+	rig_release(&rig);
+}
+
+static void test_spliced_idle_with_a_full_pipe(void)
+{
+	const struct relay_limits limits = { .idle_ms = 1500 };
+	struct rig rig;
+
+	rig_init(&rig, wide_tcp_pair, &limits, "", "");
+	struct way w = way_of(&rig, false);
+	for (way_move(&w, BULK); rig.calls == 0;)
+		(void)way_send(&w, BULK);
+	CU_ASSERT_EQUAL(rig.end, RELAY_END_IDLE);
+	CU_ASSERT(rig.stats.b_to_a < w.sent);
+	CU_ASSERT_EQUAL(pipes_taken(), 0);
+	rig_release(&rig);
+}
+
+static void test_freed_with_a_full_pipe(void)
+{
+	struct rig rig;
+
+	rig_init(&rig, wide_tcp_pair, &no_limits, "", "");
+	struct way w = way_of(&rig, true);
+	way_stall(&w);
+	CU_ASSERT_EQUAL(pipes_taken(), 1);
+	relay_free(rig.relay);
+	rig.relay = NULL;
+	CU_ASSERT_EQUAL(pipes_taken(), 0);
+	rig_release(&rig);
+}
+
+/* Slow readers hold all pipes: the next ones are copied for, and everything arrives. */
+static void test_more_slow_readers_than_pipes(void)
+{
+	enum { MANY = PIPES_MAX + 4 };
+	static struct rig rigs[MANY];
+	static struct way ways[MANY];
+
+	for (size_t i = 0; i < MANY; i++) {
+		rig_init(&rigs[i], wide_tcp_pair, &no_limits, "", "");
+		ways[i] = way_of(&rigs[i], true);
+		way_stall(&ways[i]);
+	}
+	CU_ASSERT_EQUAL(pipes_taken(), PIPES_MAX);
+	for (size_t i = 0; i < MANY; i++) {
+		shutdown(ways[i].from, SHUT_WR);
+		way_finish(&ways[i], true);
+		rig_release(&rigs[i]);
+	}
+}
+
+static void test_no_descriptor_for_a_pipe(void)
+{
+	struct rlimit limit, none;
+	struct pipes_pipe *all[PIPES_MAX];
+	size_t n = 0;
+	struct rig rig;
+
+	rig_init(&rig, wide_tcp_pair, &no_limits, "", "");
+	struct way w = way_of(&rig, true);
+	while (n < PIPES_MAX && (all[n] = pipes_take()) != NULL)
+		n++;
+	CU_ASSERT_EQUAL(n, PIPES_MAX);
+	while (n > 0)
+		pipes_drop(all[--n]);
+	getrlimit(RLIMIT_NOFILE, &limit);
+	none = limit;
+	none.rlim_cur = 0;
+	setrlimit(RLIMIT_NOFILE, &none);
+	way_stall(&w);
+	setrlimit(RLIMIT_NOFILE, &limit);
+	CU_ASSERT_EQUAL(pipes_taken(), 0);
+	way_finish(&w, false);
+	rig_release(&rig);
+}
+
+/* splice() does not step over an urgent byte and would wait for ever; read() leaves it out, as always. */
+static void test_spliced_with_an_urgent_byte(void)
+{
+	struct rig rig;
+
+	rig_init(&rig, wide_tcp_pair, &no_limits, "", "");
+	struct way w = way_of(&rig, true);
+	way_move(&w, BULK);
+	while (send(w.from, "!", 1, MSG_OOB) != 1)
+		way_receive(&w);
+	way_move(&w, BULK);
+	shutdown(w.from, SHUT_WR);
+	way_finish(&w, true);
+	rig_release(&rig);
+}
+
+static void test_unix_streams_are_copied(void)
+{
+	struct rig rig;
+
+	rig_init(&rig, unix_pair, &no_limits, "", "");
+	struct way w = way_of(&rig, true);
+	way_stall(&w);
+	CU_ASSERT_EQUAL(pipes_taken(), 0);
+	way_finish(&w, false);
+	rig_release(&rig);
+}
+
 static const struct unit_test tests[] = {
 	{ "both_ways_and_counts", test_both_ways_and_counts },
 	{ "half_close_by_client", test_half_close_by_client },
@@ -426,6 +779,18 @@ static const struct unit_test tests[] = {
 	{ "half_closed_has_its_own_limit", test_half_closed_has_its_own_limit },
 	{ "lifetime", test_lifetime },
 	{ "free_closes_both_without_a_call", test_free_closes_both_without_a_call },
+	{ "spliced_up_then_half_closed", test_spliced_up_then_half_closed },
+	{ "spliced_down_then_half_closed", test_spliced_down_then_half_closed },
+	{ "spliced_slow_reader", test_spliced_slow_reader },
+	{ "spliced_reader_resets", test_spliced_reader_resets },
+	{ "spliced_writer_resets", test_spliced_writer_resets },
+	{ "spliced_byte_budget", test_spliced_byte_budget },
+	{ "spliced_idle_with_a_full_pipe", test_spliced_idle_with_a_full_pipe },
+	{ "freed_with_a_full_pipe", test_freed_with_a_full_pipe },
+	{ "more_slow_readers_than_pipes", test_more_slow_readers_than_pipes },
+	{ "no_descriptor_for_a_pipe", test_no_descriptor_for_a_pipe },
+	{ "spliced_with_an_urgent_byte", test_spliced_with_an_urgent_byte },
+	{ "unix_streams_are_copied", test_unix_streams_are_copied },
 };
 
 UNIT_MAIN("relay", tests)

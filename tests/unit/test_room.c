@@ -18,13 +18,15 @@ static void test_clients(void)
 		{ 1u << 20, 128 * MIB, 0, 4000 },
 		{ 1u << 20, 1, 0, 1 },
 		{ 1u << 20, 0, 0, 250000 }, /* no limit of memory */
-		{ 1024, 0, 0, 480 },
-		{ 1024, 64 * MIB, 0, 480 }, /* descriptors are fewer */
-		{ 64, 0, 0, 1 },
+		{ 1024, 0, 0, 464 },
+		{ 1024, 64 * MIB, 0, 464 }, /* descriptors are fewer */
+		{ 96, 0, 0, 1 },
+		{ 98, 0, 0, 1 },
+		{ 100, 0, 0, 2 },
 		{ 0, 0, 0, 1 },
 		{ 1u << 20, 64 * MIB, 5000, 5000 }, /* the operator knows better */
 		{ 1u << 20, 64 * MIB, 1, 1 },
-		{ 1024, 64 * MIB, 5000, 480 }, /* but not what cannot be */
+		{ 1024, 64 * MIB, 5000, 464 }, /* but not what cannot be */
 		{ UINT64_MAX, UINT64_MAX, 0, 250000 },
 		{ UINT64_MAX, 0, INT64_MAX, 250000 },
 	};
