@@ -2,8 +2,6 @@
 #include "egressd/session.h"
 
 #include <assert.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -311,7 +309,6 @@ void session_accept(struct egress *e, int fd, const struct peer *peer)
 {
 	struct session *s;
 	bool over = e->nclients >= e->max_clients;
-	int one = 1;
 
 	if (over && e->nrefused >= REFUSED_AT_ONCE_MAX) {
 		close(fd);
@@ -323,7 +320,6 @@ void session_accept(struct egress *e, int fd, const struct peer *peer)
 		close(fd);
 		return;
 	}
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	s->egress = e;
 	s->origin_fd = -1;
 	s->state = SESSION_HEAD;

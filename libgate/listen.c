@@ -13,7 +13,8 @@
 #include <sys/un.h>
 
 #define LISTEN_BACKLOG 1024
-#define LISTEN_BATCH 32 /* accepts in one turn of the loop: other events have their turn too */
+#define LISTEN_BATCH 32 /* most accepts in one turn of the loop: other events have their turn too */
+#define LISTEN_STREAK 8 /* turns in which as many were there as were asked for: then twice as many are */
 #define LISTEN_RETRY_MS 100 /* pause when descriptors or memory ran out */
 
 /* --- unix ------------------------------------------------------------------------------------------------------- */
@@ -122,6 +123,36 @@ socklen_t listen_parse_tcp(const char *text, struct sockaddr_storage *out)
 	return inet_pton(AF_INET, host, &in->sin_addr) == 1 ? sizeof(*in) : 0;
 }
 
+/* Of each connection. A peer that vanished without a word is noticed after idle + count * interval seconds. */
+static const struct {
+	int level;
+	int name;
+	int value;
+} options[] = {
+	{ IPPROTO_TCP, TCP_NODELAY, 1 },
+	{ SOL_SOCKET, SO_KEEPALIVE, 1 },
+	{ IPPROTO_TCP, TCP_KEEPIDLE, 60 },
+	{ IPPROTO_TCP, TCP_KEEPINTVL, 15 },
+	{ IPPROTO_TCP, TCP_KEEPCNT, 4 },
+};
+
+static void set_options(int fd)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++)
+		(void)setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(options[i].value));
+}
+
+static bool has_options(int fd)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+		int value = 0;
+		socklen_t len = sizeof(value);
+		if (getsockopt(fd, options[i].level, options[i].name, &value, &len) < 0 || value != options[i].value)
+			return false;
+	}
+	return true;
+}
+
 int listen_tcp(const char *address, struct err *err)
 {
 	struct sockaddr_storage ss;
@@ -139,6 +170,7 @@ int listen_tcp(const char *address, struct err *err)
 	/* [::] means IPv6 alone, so that an IPv4 listener beside it is possible and each has its own rules. */
 	if (ss.ss_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) < 0)
 		return err_errno(err, "IPV6_V6ONLY on %s", address);
+	set_options(fd); /* Linux hands them down to what is accepted; accept_one() looks whether that is so */
 	if (bind(fd, (struct sockaddr *)&ss, len) < 0)
 		return err_errno(err, "cannot bind %s", address);
 	if (listen(fd, LISTEN_BACKLOG) < 0)
@@ -187,6 +219,9 @@ struct listener {
 	struct event *readable;
 	struct event *retry; /* after descriptors ran out */
 	bool paused; /* by the owner */
+	enum { OPTIONS_UNKNOWN, OPTIONS_INHERITED, OPTIONS_SET_EACH } options;
+	int batch; /* accepts a turn; one more than there are costs a system call to find out */
+	int streak;
 	bool *freed; /* set by listener_free() inside a callback of accept_some() */
 	listen_cb cb;
 	void *arg;
@@ -218,8 +253,6 @@ static bool accept_one(struct listener *l)
 {
 	struct peer peer = { .is_unix = false };
 	socklen_t len = sizeof(peer.addr);
-	int on = 1;
-	static const int keep_idle = 60, keep_interval = 15, keep_count = 4;
 	int fd = accept4(l->fd, (struct sockaddr *)&peer.addr, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 	if (fd < 0) {
@@ -229,14 +262,10 @@ static bool accept_one(struct listener *l)
 		return errno == ECONNABORTED || errno == EINTR || errno == EPROTO;
 	}
 	peer.is_unix = peer.addr.ss_family == AF_UNIX;
-	if (!peer.is_unix) {
-		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-		/* A peer that vanished without a word is noticed after idle + count * interval seconds. */
-		setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-		setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &keep_idle, sizeof(keep_idle));
-		setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &keep_interval, sizeof(keep_interval));
-		setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &keep_count, sizeof(keep_count));
-	}
+	if (!peer.is_unix && l->options == OPTIONS_UNKNOWN)
+		l->options = has_options(fd) ? OPTIONS_INHERITED : OPTIONS_SET_EACH;
+	if (!peer.is_unix && l->options == OPTIONS_SET_EACH)
+		set_options(fd);
 	if (!peer_read(fd, &peer)) {
 		close(fd);
 		return true;
@@ -248,18 +277,21 @@ static bool accept_one(struct listener *l)
 static void accept_some(evutil_socket_t fd, short what, void *arg)
 {
 	struct listener *l = arg;
-	bool freed = false;
+	bool freed = false, more = true;
 
 	l->freed = &freed;
-	for (int i = 0; i < LISTEN_BATCH; i++) {
-		bool more = accept_one(l);
-
+	for (int i = 0; i < l->batch && more; i++) {
+		more = accept_one(l);
 		if (freed)
 			return;
-		if (!more || l->paused)
-			break;
+		more = more && !l->paused;
 	}
 	l->freed = NULL;
+	l->streak = more ? l->streak + 1 : 0;
+	if (!more)
+		l->batch = 1;
+	else if (l->streak % LISTEN_STREAK == 0 && l->batch < LISTEN_BATCH)
+		l->batch *= 2;
 }
 
 struct listener *listener_new(struct event_base *base, int fd, listen_cb cb, void *arg)
@@ -269,6 +301,7 @@ struct listener *listener_new(struct event_base *base, int fd, listen_cb cb, voi
 	if (l == NULL)
 		return NULL;
 	l->fd = -1;
+	l->batch = 1;
 	l->cb = cb;
 	l->arg = arg;
 	l->readable = event_new(base, fd, EV_READ | EV_PERSIST, accept_some, l);

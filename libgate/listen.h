@@ -16,7 +16,7 @@ struct listener;
 /* Opens, binds and listens; non-blocking, close-on-exec. A stale unix socket (nobody accepts) is replaced; one that
  * somebody serves is an error. Returns the descriptor or -1. */
 int listen_unix(const char *path, mode_t mode, uid_t uid, gid_t gid, struct err *err) MUSTCHECK;
-/* "127.0.0.1:2375", "[::1]:2375", "0.0.0.0:3128" - numeric addresses only. */
+/* "127.0.0.1:2375", "[::1]:2375", "0.0.0.0:3128" - numeric addresses only. Its connections have TCP_NODELAY and keepalive. */
 int listen_tcp(const char *address, struct err *err) MUSTCHECK;
 /* The same spelling as a socket address: its length, or 0 when it is none. */
 socklen_t listen_parse_tcp(const char *address, struct sockaddr_storage *out);

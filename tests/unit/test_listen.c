@@ -5,6 +5,7 @@
 #include <event2/event.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -269,6 +270,68 @@ static void test_descriptors_run_out(void)
 	close_dir();
 }
 
+static int option(int fd, int level, int name)
+{
+	int value = -1;
+	socklen_t len = sizeof(value);
+
+	return getsockopt(fd, level, name, &value, &len) == 0 ? value : -1;
+}
+
+static void has_options(int listening)
+{
+	struct taken t = { .base = event_base_new(), .stop_at = 1 };
+	struct sockaddr_storage own;
+
+	t.listener = listener_new(t.base, listening, on_accept, &t);
+	for (int i = 0; i < 2; i++) { /* the first is how the listener finds out */
+		int c = dial_tcp(listening, &own);
+		event_base_dispatch(t.base);
+		CU_ASSERT_EQUAL_FATAL(t.n, 1);
+		CU_ASSERT_EQUAL(option(t.fds[0], IPPROTO_TCP, TCP_NODELAY), 1);
+		CU_ASSERT_EQUAL(option(t.fds[0], SOL_SOCKET, SO_KEEPALIVE), 1);
+		CU_ASSERT_EQUAL(option(t.fds[0], IPPROTO_TCP, TCP_KEEPIDLE), 60);
+		CU_ASSERT_EQUAL(option(t.fds[0], IPPROTO_TCP, TCP_KEEPINTVL), 15);
+		CU_ASSERT_EQUAL(option(t.fds[0], IPPROTO_TCP, TCP_KEEPCNT), 4);
+		close(c);
+		close_taken(&t);
+	}
+	listener_free(t.listener);
+	event_base_free(t.base);
+}
+
+/* Also where the listening socket was made by somebody else, without them. */
+static void test_options_of_connections(void)
+{
+	struct err err = ERR_INIT;
+	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	int foreign = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	has_options(listen_tcp("127.0.0.1:0", &err));
+	CU_ASSERT_EQUAL_FATAL(bind(foreign, (struct sockaddr *)&sin, sizeof(sin)), 0);
+	CU_ASSERT_EQUAL_FATAL(listen(foreign, 16), 0);
+	has_options(foreign);
+}
+
+static void test_a_crowd(void)
+{
+	struct err err = ERR_INIT;
+	struct taken t = { .base = event_base_new(), .stop_at = 60 };
+	struct sockaddr_storage own;
+	int fd = listen_tcp("127.0.0.1:0", &err), clients[60];
+
+	for (int i = 0; i < 60; i++)
+		clients[i] = dial_tcp(fd, &own);
+	t.listener = listener_new(t.base, fd, on_accept, &t);
+	event_base_dispatch(t.base);
+	CU_ASSERT_EQUAL(t.n, 60);
+	for (int i = 0; i < 60; i++)
+		close(clients[i]);
+	close_taken(&t);
+	listener_free(t.listener);
+	event_base_free(t.base);
+}
+
 static const struct unit_test tests[] = {
 	{ "unix file", test_unix_file },
 	{ "unix refusals", test_unix_refusals },
@@ -276,6 +339,8 @@ static const struct unit_test tests[] = {
 	{ "peers", test_peers },
 	{ "pause and free", test_pause_and_free },
 	{ "descriptors run out", test_descriptors_run_out },
+	{ "options of connections", test_options_of_connections },
+	{ "a crowd", test_a_crowd },
 };
 
 UNIT_MAIN("listen", tests)
