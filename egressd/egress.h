@@ -17,6 +17,8 @@
 #include "egressd/tally.h"
 #include "libgate/audit.h"
 
+#define EGRESS_KEEP_ALIVE_MS 60000 /* silence after which a tunnel's peers are asked whether they are there */
+
 struct resolver;
 struct session;
 struct relayed;

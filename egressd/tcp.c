@@ -2,8 +2,6 @@
 #include "egressd/tcp.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,6 +192,7 @@ static void on_connected(int fd, enum reason reason, const struct addr *addr, vo
 		.half_closed_ms = e->conf->timeouts.half_closed,
 		.max_ms = e->conf->timeouts.connection,
 		.max_bytes = (uint64_t)e->conf->limits.connection_bytes,
+		.keep_alive_ms = EGRESS_KEEP_ALIVE_MS,
 	};
 
 	r->connector = NULL;
@@ -220,7 +219,6 @@ void tcp_accept(int fd, const struct peer *peer, void *port)
 	struct egress *e = p->egress;
 	const struct egress_timeouts *t = &e->conf->timeouts;
 	struct relayed *r;
-	int one = 1, idle = 60;
 
 	r = e->nclients < e->max_clients && !e->draining && !e->spent ? calloc(1, sizeof(*r)) : NULL;
 	if (r == NULL) {
@@ -232,9 +230,6 @@ void tcp_accept(int fd, const struct peer *peer, void *port)
 	r->fd = fd;
 	r->begun_us = egress_now_us();
 	peer_format(peer, r->peer, sizeof(r->peer));
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
 	TAILQ_INSERT_TAIL(&e->relayed, r, link);
 	e->nclients++;
 	e->metrics.connections_total++;

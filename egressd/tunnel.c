@@ -1,7 +1,4 @@
 /* CONNECT: the 200, the look at the ClientHello, and the relay. */
-#include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,14 +9,6 @@
 #include "libgate/relay.h"
 
 #define TLS_PORT 443
-
-static void keep_alive(int fd)
-{
-	int one = 1, idle = 60;
-
-	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
-}
 
 static const char *end_word(enum relay_end end)
 {
@@ -62,21 +51,19 @@ void tunnel_relay(struct session *s, int origin_fd, struct slice early_origin)
 		.half_closed_ms = c->timeouts.half_closed,
 		.max_ms = c->timeouts.connection,
 		.max_bytes = (uint64_t)c->limits.connection_bytes,
+		.keep_alive_ms = EGRESS_KEEP_ALIVE_MS,
 	};
-	int client_fd = stream_detach(&s->client);
 
 	session_set_state(s, SESSION_TUNNEL, 0);
-	keep_alive(client_fd);
-	keep_alive(origin_fd);
-	s->relay = relay_new(s->egress->base, client_fd, buf_slice(&s->client.in), origin_fd, early_origin, &limits,
+	s->relay = relay_new(s->egress->base, s->client.fd, buf_slice(&s->client.in), origin_fd, early_origin, &limits,
 		on_relayed, s);
 	if (s->relay == NULL) {
-		close(client_fd);
 		close(origin_fd);
 		session_log_close(s, reason_id(REASON_INTERNAL), 0, 0);
 		session_close(s, true);
 		return;
 	}
+	(void)stream_detach(&s->client);
 	s->egress->metrics.tunnels++;
 	s->egress->metrics.tunnels_total++;
 	stream_close(&s->client); /* an idle tunnel holds no buffer and no head */

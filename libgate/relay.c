@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <event2/event_struct.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +43,7 @@ static size_t kept_by_all;
 
 struct side {
 	int fd;
+	bool dead; /* it failed by itself */
 	struct event readable;
 	struct event writable;
 };
@@ -70,6 +73,7 @@ struct relay {
 	struct event_base *base;
 	int64_t started_ms;
 	int64_t active_ms; /* of the last byte */
+	bool asks; /* the kernel keeps asking for both peers */
 	bool broken; /* one side failed; what the other direction still holds is delivered first */
 	relay_done_cb done;
 	void *arg;
@@ -91,7 +95,7 @@ static void side_close(struct side *s, bool abort)
 		return;
 	event_del(&s->readable);
 	event_del(&s->writable);
-	if (abort) /* the peer must not take a cut stream for a whole one */
+	if (abort && !s->dead) /* the peer must not take a cut stream for a whole one */
 		(void)setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 	close(s->fd);
 	s->fd = -1;
@@ -138,22 +142,45 @@ static int64_t idle_limit(const struct relay *r)
 	return half && r->limits.half_closed_ms > 0 ? r->limits.half_closed_ms : r->limits.idle_ms;
 }
 
-/* One timer for both limits, set to the nearer; activity does not touch it, it looks when it fires. */
+static int64_t nearer(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Asking starts when a relay is half as old as a silence that counts: most are over by then. */
+static int64_t asks_at(const struct relay *r)
+{
+	return r->asks || r->limits.keep_alive_ms <= 0 ? INT64_MAX : r->started_ms + r->limits.keep_alive_ms / 2;
+}
+
+static void ask(struct relay *r)
+{
+	const int one = 1, seconds = (int)(r->limits.keep_alive_ms / 1000);
+	const int fds[] = { r->a.fd, r->b.fd };
+
+	r->asks = true;
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		(void)setsockopt(fds[i], SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+		(void)setsockopt(fds[i], IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
+	}
+}
+
+/* One timer for all limits, set to the nearest; activity does not touch it, it looks when it fires. */
 static void arm(struct relay *r, int64_t now)
 {
-	int64_t idle = idle_limit(r), wait = 0;
+	int64_t idle = idle_limit(r), at = asks_at(r);
 	struct timeval tv;
 
 	if (idle > 0)
-		wait = r->active_ms + idle - now;
-	if (r->limits.max_ms > 0 && (idle <= 0 || r->started_ms + r->limits.max_ms - now < wait))
-		wait = r->started_ms + r->limits.max_ms - now;
-	if (idle <= 0 && r->limits.max_ms <= 0)
+		at = nearer(at, r->active_ms + idle);
+	if (r->limits.max_ms > 0)
+		at = nearer(at, r->started_ms + r->limits.max_ms);
+	if (at == INT64_MAX)
 		return;
-	if (wait < 1)
-		wait = 1;
-	tv.tv_sec = (time_t)(wait / 1000);
-	tv.tv_usec = (suseconds_t)(wait % 1000 * 1000);
+	if (at <= now)
+		at = now + 1;
+	tv.tv_sec = (time_t)((at - now) / 1000);
+	tv.tv_usec = (suseconds_t)((at - now) % 1000 * 1000);
 	event_add(&r->timer, &tv);
 }
 
@@ -164,6 +191,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
+	if (now >= asks_at(r))
+		ask(r);
 	if (r->limits.max_ms > 0 && now - r->started_ms >= r->limits.max_ms)
 		finish(r, RELAY_END_LIFETIME, true);
 	else if (idle > 0 && now - r->active_ms >= idle)
@@ -289,6 +318,7 @@ static bool spliced(struct flow *f, size_t want)
 	if (f->pipe != NULL)
 		n = pipes_fill(f->pipe, f->from->fd, want);
 	if (n < 0 && !unspliceable(errno)) {
+		f->from->dead = true;
 		finish(f->relay, RELAY_END_RESET, !f->relay->broken);
 		return true;
 	}
@@ -335,6 +365,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	if (n < 0 && transient(errno))
 		return;
 	if (n < 0) {
+		f->from->dead = true;
 		finish(r, RELAY_END_RESET, !r->broken);
 		return;
 	}

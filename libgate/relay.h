@@ -33,6 +33,7 @@ struct relay_limits {
 	int64_t half_closed_ms; /* idle limit once one direction has ended; 0: as idle_ms */
 	int64_t max_ms; /* 0: none */
 	uint64_t max_bytes; /* both directions together; 0: none */
+	int64_t keep_alive_ms; /* a peer that is silent for so long is asked by the kernel whether it is there; 0: never */
 };
 
 struct relay_stats {
@@ -45,7 +46,8 @@ typedef void (*relay_done_cb)(enum relay_end end, const struct relay_stats *stat
 
 /*
  * Takes over both descriptors (non-blocking). early_a: bytes already read from a that are to reach b first; early_b
- * likewise; both are copied. NULL on lack of memory: the descriptors then stay the caller's.
+ * likewise; both are copied. NULL on lack of memory: the descriptors then stay the caller's. Events that the caller has on them
+ * are best deleted afterwards: then the kernel need not be told that reading goes on.
  */
 struct relay *relay_new(struct event_base *base, int fd_a, struct slice early_a, int fd_b, struct slice early_b,
 	const struct relay_limits *limits, relay_done_cb done, void *arg) MUSTCHECK;

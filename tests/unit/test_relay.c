@@ -6,6 +6,7 @@
 #include <event2/event.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -418,6 +419,35 @@ static void test_lifetime(void)
 	ends_by_time(&(struct relay_limits){ .idle_ms = 3600000, .max_ms = 20 }, false, RELAY_END_LIFETIME);
 }
 
+static int option(int fd, int level, int name)
+{
+	int value = -1;
+	socklen_t len = sizeof(value);
+
+	return getsockopt(fd, level, name, &value, &len) == 0 ? value : -1;
+}
+
+/* Peers are asked for only when a relay lives long enough for it to matter. */
+static void test_silent_peers_are_asked(void)
+{
+	const struct relay_limits limits = { .idle_ms = 3600000, .keep_alive_ms = 2000 };
+	struct rig rig;
+
+	rig_init(&rig, tcp_pair, &limits, "", "");
+	for (int i = 0; i < 2; i++)
+		CU_ASSERT_EQUAL(option(rig.inner[i], SOL_SOCKET, SO_KEEPALIVE), 0);
+	for (int i = 0; i < 20000 && option(rig.inner[1], SOL_SOCKET, SO_KEEPALIVE) == 0; i++) {
+		turn(&rig);
+		(void)poll(NULL, 0, 1);
+	}
+	for (int i = 0; i < 2; i++) {
+		CU_ASSERT_EQUAL(option(rig.inner[i], SOL_SOCKET, SO_KEEPALIVE), 1);
+		CU_ASSERT_EQUAL(option(rig.inner[i], IPPROTO_TCP, TCP_KEEPIDLE), 2);
+	}
+	CU_ASSERT_EQUAL(rig.calls, 0);
+	rig_release(&rig);
+}
+
 static void test_free_closes_both_without_a_call(void)
 {
 	struct rig rig;
@@ -778,6 +808,7 @@ static const struct unit_test tests[] = {
 	{ "idle", test_idle },
 	{ "half_closed_has_its_own_limit", test_half_closed_has_its_own_limit },
 	{ "lifetime", test_lifetime },
+	{ "silent_peers_are_asked", test_silent_peers_are_asked },
 	{ "free_closes_both_without_a_call", test_free_closes_both_without_a_call },
 	{ "spliced_up_then_half_closed", test_spliced_up_then_half_closed },
 	{ "spliced_down_then_half_closed", test_spliced_down_then_half_closed },
