@@ -13,7 +13,7 @@
 struct attempt {
 	struct connector *connector;
 	int fd; /* -1: not started or failed */
-	struct event writable;
+	struct event ready; /* writable alone: it stands; readable too: that, or it failed */
 	struct addr addr;
 };
 
@@ -80,7 +80,7 @@ static void drop_attempt(struct attempt *a)
 {
 	if (a->fd < 0)
 		return;
-	event_del(&a->writable);
+	event_del(&a->ready);
 	close(a->fd);
 	a->fd = -1;
 	a->connector->pending--;
@@ -122,7 +122,20 @@ static void note_failure(struct connector *c, int error)
 		c->worst = r;
 }
 
-static void on_writable(evutil_socket_t fd, short what, void *arg);
+static void on_ready(evutil_socket_t fd, short what, void *arg);
+
+/* Starts to connect: 0, or -1 with errno when the attempt failed at once. */
+static int begin(struct attempt *a, const struct sockaddr *to, socklen_t len)
+{
+	if (connect(a->fd, to, len) != 0 && errno != EINPROGRESS)
+		return -1;
+	/* To a neighbour it mostly stands by now, which a second call tells; the callback comes from the loop all the same. */
+	if (connect(a->fd, to, len) == 0 || errno == EISCONN) {
+		event_active(&a->ready, EV_WRITE, 0);
+		return 0;
+	}
+	return errno == EALREADY || errno == EINPROGRESS ? event_add(&a->ready, NULL) : -1;
+}
 
 static void make_room(struct connector *c)
 {
@@ -150,10 +163,9 @@ static bool start_next(struct connector *c)
 			continue;
 		}
 		c->pending++;
-		event_assign(&a->writable, c->base, a->fd, EV_WRITE, on_writable, a);
+		event_assign(&a->ready, c->base, a->fd, EV_READ | EV_WRITE, on_ready, a);
 		(void)setsockopt(a->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-		if ((connect(a->fd, (struct sockaddr *)&ss, len) != 0 && errno != EINPROGRESS) ||
-			event_add(&a->writable, NULL) != 0) {
+		if (begin(a, (struct sockaddr *)&ss, len) != 0) {
 			note_failure(c, errno);
 			drop_attempt(a);
 			continue;
@@ -174,15 +186,15 @@ static void go_on(struct connector *c)
 		report(c, -1, c->worst == REASON_OK ? REASON_CONNECT_FAILED : c->worst, NULL);
 }
 
-static void on_writable(evutil_socket_t fd, short what, void *arg)
+static void on_ready(evutil_socket_t fd, short what, void *arg)
 {
 	struct attempt *a = arg;
 	struct connector *c = a->connector;
 	int error = 0;
 	socklen_t len = sizeof(error);
 
-	(void)what;
-	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
+	/* The loop reports a failed socket as readable and writable. */
+	if ((what & EV_READ) != 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
 		error = errno;
 	if (error != 0) {
 		note_failure(c, error);
@@ -190,7 +202,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 		go_on(c);
 		return;
 	}
-	event_del(&a->writable);
+	event_del(&a->ready);
 	a->fd = -1;
 	c->pending--;
 	report(c, fd, REASON_OK, &a->addr);
