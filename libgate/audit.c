@@ -22,6 +22,7 @@
 #define AUDIT_OUT_FLUSH 65536
 #define AUDIT_TAIL_ROOM 64 /* kept free for "missing", "cut" and the closing brace */
 #define AUDIT_PROGRAM_MAX 32
+#define AUDIT_TIME_SIZE 27 /* 2026-01-02T03:04:05.000006Z, no NUL */
 #define AUDIT_SYSLOG_PATH "/dev/log"
 #define AUDIT_SYSLOG_PRIORITY "<86>" /* authpriv.info */
 
@@ -218,11 +219,19 @@ uint64_t audit_dropped(const struct audit *a)
 	return a->dropped;
 }
 
+/* The last n digits of v. */
+static char *put_digits(char *out, unsigned v, int n)
+{
+	for (int i = n - 1; i >= 0; i--, v /= 10)
+		out[i] = (char)('0' + v % 10);
+	return out + n;
+}
+
 /*
  * Years to seconds without gmtime_r(): that one reads the time zone files on first use, which a confined process cannot.
  * Days are counted in eras of 400 years from 0000-03-01, so that the leap day is the last of a year.
  */
-static void put_time(char *out, size_t size)
+static void put_time(char out[AUDIT_TIME_SIZE])
 {
 	struct timespec ts;
 	int64_t days, era, doe, yoe, doy, mp, day, month, year;
@@ -239,8 +248,18 @@ static void put_time(char *out, size_t size)
 	day = doy - (153 * mp + 2) / 5 + 1;
 	month = mp < 10 ? mp + 3 : mp - 9;
 	year = yoe + era * 400 + (month <= 2);
-	snprintf(out, size, "%04u-%02u-%02uT%02u:%02u:%02u.%06uZ", (unsigned)year, (unsigned)month, (unsigned)day,
-		secs / 3600, secs / 60 % 60, secs % 60, (unsigned)(ts.tv_nsec / 1000));
+	const struct {
+		unsigned value;
+		int digits;
+		char after;
+	} parts[] = { { (unsigned)year, 4, '-' }, { (unsigned)month, 2, '-' }, { (unsigned)day, 2, 'T' },
+		{ secs / 3600, 2, ':' }, { secs / 60 % 60, 2, ':' }, { secs % 60, 2, '.' },
+		{ (unsigned)(ts.tv_nsec / 1000), 6, 'Z' } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		out = put_digits(out, parts[i].value, parts[i].digits);
+		*out++ = parts[i].after;
+	}
 }
 
 /* Appends `"key":` and the text as it is, or marks the line as cut when that does not fit. */
@@ -249,24 +268,27 @@ static void put_member(struct audit *a, const char *key, const char *open, struc
 	size_t need = strlen(key) + text.len + strlen(open) + strlen(close) + 4;
 	struct buf *b = &a->line;
 
-	if (buf_len(b) + need + AUDIT_TAIL_ROOM > a->line_max || buf_putf(b, ",\"%s\":%s", key, open) < 0 ||
-		buf_put_slice(b, text) < 0 || buf_puts(b, close) < 0)
+	/* All of it or nothing: after the reservation nothing fails. */
+	if (buf_len(b) + need + AUDIT_TAIL_ROOM > a->line_max || buf_reserve(b, need) == NULL || buf_put(b, ",\"", 2) < 0 ||
+		buf_puts(b, key) < 0 || buf_put(b, "\":", 2) < 0 || buf_puts(b, open) < 0 || buf_put_slice(b, text) < 0 ||
+		buf_puts(b, close) < 0)
 		a->cut = true;
 }
 
 void audit_begin(struct audit *a, const char *event)
 {
-	char stamp[40];
+	char stamp[AUDIT_TIME_SIZE];
 
 	a->cut = false;
 	a->open = a->sink != SINK_OFF;
 	if (!a->open)
 		return;
 	buf_clear(&a->line);
-	put_time(stamp, sizeof(stamp));
+	put_time(stamp);
 	if (a->sink == SINK_SYSLOG && buf_putf(&a->line, AUDIT_SYSLOG_PRIORITY "%s[%d]: ", a->program, (int)getpid()) < 0)
 		a->open = false;
-	if (buf_putf(&a->line, "{\"time\":\"%s\"", stamp) < 0)
+	if (buf_puts(&a->line, "{\"time\":\"") < 0 || buf_put(&a->line, stamp, sizeof(stamp)) < 0 ||
+		buf_putc(&a->line, '"') < 0)
 		a->open = false;
 	audit_cstr(a, "program", a->program);
 	audit_cstr(a, "event", event);
@@ -310,12 +332,19 @@ void audit_cstr(struct audit *a, const char *key, const char *value)
 
 void audit_int(struct audit *a, const char *key, int64_t value)
 {
-	char digits[24];
+	char digits[20]; /* a sign and the 19 digits of 2^63 */
+	size_t at = sizeof(digits);
+	uint64_t left = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
 
 	if (!a->open)
 		return;
-	snprintf(digits, sizeof(digits), "%lld", (long long)value);
-	put_member(a, key, "", slice_str(digits), "");
+	do {
+		digits[--at] = (char)('0' + left % 10);
+		left /= 10;
+	} while (left > 0);
+	if (value < 0)
+		digits[--at] = '-';
+	put_member(a, key, "", slice_make(digits + at, sizeof(digits) - at), "");
 }
 
 void audit_bool(struct audit *a, const char *key, int value)

@@ -77,6 +77,9 @@ static void test_record(void)
 	audit_cstr(a, "absent", NULL);
 	audit_cstr(a, "reason", "policy");
 	audit_int(a, "status", -403);
+	audit_int(a, "none", 0);
+	audit_int(a, "least", INT64_MIN);
+	audit_int(a, "most", INT64_MAX);
 	audit_bool(a, "warn", 1);
 	audit_end(a);
 	n = slurp(path, text, sizeof(text));
@@ -89,6 +92,9 @@ static void test_record(void)
 	/* A byte that is no UTF-8 is kept as the code point of its value. */
 	CU_ASSERT_TRUE(json_get_string(root, "target", &s) && slice_is(s, "/x\"\n\x01\xc3\xbf{}"));
 	CU_ASSERT_TRUE(json_get_int(root, "status", &i) && i == -403);
+	CU_ASSERT_TRUE(json_get_int(root, "none", &i) && i == 0);
+	CU_ASSERT_TRUE(json_get_int(root, "least", &i) && i == INT64_MIN);
+	CU_ASSERT_TRUE(json_get_int(root, "most", &i) && i == INT64_MAX);
 	CU_ASSERT_TRUE(json_get_bool(root, "warn", &b) && b);
 	CU_ASSERT_PTR_NULL(json_get(root, "absent"));
 	CU_ASSERT_PTR_NULL(json_get(root, "missing"));
