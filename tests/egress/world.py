@@ -87,6 +87,7 @@ def other_side(directory, ready_w, go_r):
             ["-6", "addr", "add", "fd99::2/64", "dev", "vb", "nodad"],
             ["link", "set", "vb", "up"],
             ["route", "add", "local", "11.22.33.0/24", "dev", "lo"],
+            ["route", "add", "blackhole", "11.22.44.0/24"],  # a machine that forwards would say "unreachable"
             ["-6", "route", "add", "local", "2a00:11::/64", "dev", "lo"],
         ):
             ip(*words)
