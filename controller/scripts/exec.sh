@@ -33,13 +33,22 @@ if [ "$nenv" = - ]; then
 	set -- "${words[@]:0:count}"
 	unset words
 fi
-# Pipes without names; each end is opened anew so that it can be closed alone.
-exec 9<> <(:); exec 10</dev/fd/9 11>/dev/fd/9 9>&-
-exec 9<> <(:); exec 12</dev/fd/9 13>/dev/fd/9 9>&-
-exec 6<> <(:)
+# Pipes without names; each end is opened anew so that it can be closed alone. A bash before 5.1 keeps the empty line in a
+# file; then it takes a process to have a pipe.
+new_pipe() {
+	exec 9<<<''
+	if [ -p /dev/fd/9 ]; then
+		read -r _ <&9
+	else
+		exec 9<> <(:)
+	fi
+}
+new_pipe; exec 10</dev/fd/9 11>/dev/fd/9 9>&-
+new_pipe; exec 12</dev/fd/9 13>/dev/fd/9 9>&-
+new_pipe; exec 6<>/dev/fd/9 9>&-
 exec 7</dev/null
 if [ "$input" = 1 ]; then
-	exec 9<> <(:); exec 7</dev/fd/9 8>/dev/fd/9 9>&-
+	new_pipe; exec 7</dev/fd/9 8>/dev/fd/9 9>&-
 fi
 cat <&10 >&4 3<&- 4>&- 5>&- 6>&- 7<&- 8>&- 10<&- 11>&- 12<&- 13>&- & relay_out=$!
 cat <&12 >&5 3<&- 4>&- 5>&- 6>&- 7<&- 8>&- 10<&- 11>&- 12<&- 13>&- & relay_err=$!
@@ -69,13 +78,18 @@ if ! { cd -- "$cwd"; } 2>&6; then
 	wait
 	exit 126
 fi
-env=("${@:1:$nenv}")
-shift "$nenv"
+if [ "$nenv" -gt 0 ]; then
+	set -- env "$@"
+fi
 # SIGCHLD interrupts wait in this mode, while the job still knows whether a signal ended it.
 set -o posix
 trap 'jobs -l >&6' CHLD
 own_limit=$((819199 - (RANDOM * 32768 + RANDOM) % 400000))
-{ ulimit -q $own_limit 2>/dev/null; exec setsid timeout -s KILL "$limit" env CAPYBARA_EXEC="$tag/$id" "${env[@]}" "$@"; } \
+{
+	ulimit -q $own_limit 2>/dev/null
+	export CAPYBARA_EXEC=$tag/$id
+	exec setsid timeout -s KILL "$limit" "$@"
+} \
 	<&7 >&11 2>&13 3<&- 4>&- 5>&- 6>&- 7<&- 8>&- 10<&- 11>&- 12<&- 13>&- & sid=$!
 exec 7<&-
 set -C
@@ -139,6 +153,10 @@ lost) rc=126 ;;
 	;;
 esac
 trap - CHLD
+# The limit ended its own process group alone, and the controller, which ends the rest, may be gone.
+if [ "$signal" -eq 9 ] && [ -z "$kill" ] && [ "$SECONDS" -ge "${limit%.*}" ]; then
+	kill_set
+fi
 oom_count
 [ "$oom" = - ] || oom=$((oom - before))
 # A kill under way counts what it found; it cannot take long.
