@@ -1,5 +1,6 @@
 """A DNS server that gives every kind of answer, good and bad."""
 
+import errno
 import ipaddress
 import socket
 import struct
@@ -36,19 +37,31 @@ class Zone:
         self.asked = 0
 
 
+def both_transports():
+    """A UDP socket and a listening TCP one on one port: a port that is free for the one may be taken for the other."""
+    while True:
+        udp, tcp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), socket.socket()
+        udp.bind(("127.0.0.1", 0))
+        tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tcp.bind(udp.getsockname())
+            tcp.listen(64)
+            return udp, tcp
+        except OSError as e:
+            udp.close()
+            tcp.close()
+            if e.errno != errno.EADDRINUSE:
+                raise
+
+
 class Server:
     def __init__(self):
         self.zones = {}
         self.asked = []  # (name, type, transport)
         self.ports = set()  # that questions came from
         self.lock = threading.Lock()
-        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.udp.bind(("127.0.0.1", 0))
+        self.udp, self.tcp = both_transports()
         self.port = self.udp.getsockname()[1]
-        self.tcp = socket.socket()
-        self.tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.tcp.bind(("127.0.0.1", self.port))
-        self.tcp.listen(64)
         threading.Thread(target=self.serve_udp, daemon=True).start()
         threading.Thread(target=self.serve_tcp, daemon=True).start()
 
