@@ -33,11 +33,12 @@ start()
 	wait_for 30 as read-only version
 }
 
-# A terminal of 33 lines and 111 columns that becomes one of 44 and 122 once the command has said READY.
+# A terminal of 33 lines and 111 columns that becomes one of 44 and 122 once the command has said READY. The command line
+# does not hear of a change before it listens for the signal, which may be after READY: it is told again and again.
 on_terminal()
 {
 	python3 - "$@" <<-'PYTHON'
-		import fcntl, os, pty, struct, sys, termios
+		import fcntl, os, pty, select, signal, struct, sys, termios
 		size = lambda fd, lines, columns: fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 		pid, fd = pty.fork()
 		if pid == 0:
@@ -45,6 +46,9 @@ on_terminal()
 		    os.execvp(sys.argv[1], sys.argv[1:])
 		seen, grown = b"", False
 		while True:
+		    if not select.select([fd], [], [], 0.5)[0]:
+		        os.kill(pid, signal.SIGWINCH)
+		        continue
 		    try:
 		        more = os.read(fd, 65536)
 		    except OSError:
