@@ -4,6 +4,7 @@
  *     load origin PORT                          GET / answers 1 KiB and keeps the connection; a line "stream N" gets N bytes
  *     load download PROXY_PORT TARGET BYTES     one tunnel, BYTES through it: GiB/s
  *     load tunnels PROXY_PORT TARGET N          N tunnels one after the other: a second, p50 and p99 of the opening
+ *     load crowd PROXY_PORT TARGET CONNS N      the same with CONNS of them being opened at any time
  *     load idle PROXY_PORT TARGET N             opens N tunnels, prints "open", holds them until stdin ends
  *     load gets PROXY_PORT URL CONNS SECONDS    absolute-form GETs on kept connections: a second, p50 and p99
  *
@@ -250,6 +251,88 @@ static void tunnels(int proxy, const char *target, size_t count)
 	free(each);
 }
 
+struct opening {
+	double start;
+	size_t have;
+	bool asked;
+};
+
+static void open_next(int ep, int port, struct opening *of)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port),
+		.sin_addr = { htonl(INADDR_LOOPBACK) } };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLOUT | EPOLLET, .data.fd = fd };
+
+	if (fd < 0 || fd >= FDS_MAX)
+		die("socket");
+	of[fd] = (struct opening){ .start = now() };
+	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0 && errno != EINPROGRESS)
+		die("connect");
+	if (epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev) != 0)
+		die("epoll_ctl");
+}
+
+/* True when the tunnel stands. */
+static bool open_further(int fd, struct opening *o, bool through_proxy, const char *request, size_t n)
+{
+	char head[4096];
+	ssize_t got;
+
+	if (!o->asked && through_proxy)
+		send_all(fd, request, n);
+	o->asked = true;
+	if (!through_proxy)
+		return true;
+	got = recv(fd, head, sizeof(head) - 1, 0);
+	if (got < 0 && errno == EAGAIN)
+		return false;
+	if (got <= 0)
+		die("recv head");
+	head[got] = '\0';
+	if (o->have == 0 && (got < 12 || strncmp(head + 8, " 200", 4) != 0)) {
+		fprintf(stderr, "CONNECT: %.12s\n", head);
+		exit(1);
+	}
+	o->have += (size_t)got;
+	return strstr(head, "\r\n\r\n") != NULL;
+}
+
+static void crowd(int proxy, const char *target, size_t conns, size_t count)
+{
+	int ep = epoll_create1(0), direct = (int)strtol(strrchr(target, ':') + 1, NULL, 10);
+	struct opening *of = calloc(FDS_MAX, sizeof(*of));
+	double *each = calloc(count, sizeof(*each)), begun = now();
+	const struct linger now_closed = { 1, 0 };
+	size_t started = 0, done = 0;
+	char request[512];
+	int n = snprintf(request, sizeof(request), "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", target, target);
+
+	for (; started < conns && started < count; started++)
+		open_next(ep, proxy == 0 ? direct : proxy, of);
+	while (done < count) {
+		struct epoll_event got[256];
+		int m = epoll_wait(ep, got, 256, 10000);
+		if (m <= 0)
+			die("nothing came for ten seconds");
+		for (int i = 0; i < m && done < count; i++) {
+			int fd = got[i].data.fd;
+			if ((got[i].events & (EPOLLERR | EPOLLHUP)) != 0)
+				die("a tunnel was not opened");
+			if ((got[i].events & EPOLLOUT) == 0 && !of[fd].asked)
+				continue;
+			if (!open_further(fd, &of[fd], proxy != 0, request, (size_t)n))
+				continue;
+			each[done++] = now() - of[fd].start;
+			setsockopt(fd, SOL_SOCKET, SO_LINGER, &now_closed, sizeof(now_closed));
+			close(fd);
+			if (started++ < count)
+				open_next(ep, proxy == 0 ? direct : proxy, of);
+		}
+	}
+	print_rate(each, count, now() - begun);
+}
+
 static void idle(int proxy, const char *target, size_t count)
 {
 	struct rlimit most;
@@ -322,6 +405,8 @@ int main(int argc, char **argv)
 		download(port, argv[3], strtoull(argv[4], NULL, 10));
 	} else if (argc == 5 && strcmp(argv[1], "tunnels") == 0) {
 		tunnels(port, argv[3], strtoull(argv[4], NULL, 10));
+	} else if (argc == 6 && strcmp(argv[1], "crowd") == 0) {
+		crowd(port, argv[3], strtoull(argv[4], NULL, 10), strtoull(argv[5], NULL, 10));
 	} else if (argc == 5 && strcmp(argv[1], "idle") == 0) {
 		idle(port, argv[3], strtoull(argv[4], NULL, 10));
 	} else if (argc == 6 && strcmp(argv[1], "gets") == 0) {
