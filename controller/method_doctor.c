@@ -11,6 +11,8 @@
 #include "controller/doctor.h"
 #include "controller/reach.h"
 #include "controller/runner.h"
+#include "dockerproxy/policy_builtin.h"
+#include "libgate/sha256.h"
 
 #define CLOCK_OFF_SECONDS 5
 #define CLOCK_WRONG_SECONDS 300 /* half of what reconcile takes for young */
@@ -100,11 +102,26 @@ static bool judge_version(struct doctor *d, const struct engine_reply *r)
 	return true;
 }
 
+/* A policy of one's own is nobody's fault: which one it is, is said and not graded. */
+static void judge_digest(struct doctor *d, const char *told)
+{
+	static const char refused[] = "what the policy does not name is refused (GET /info)";
+	char ours[sizeof("sha256:") + SHA256_HEX_SIZE] = "sha256:";
+
+	sha256_hex(slice_make(policy_builtin_text, policy_builtin_size), ours + strlen(ours));
+	if (told[0] == '\0')
+		report(d, "policy", GRADE_WARN, "look at what stands between here and the engine: dockerproxy tells its policy",
+			"%s, by something that does not say which policy that is", refused);
+	else if (strcmp(told, ours) == 0)
+		report(d, "policy", GRADE_OK, NULL, "%s; it is this release's, %s", refused, told);
+	else
+		report(d, "policy", GRADE_OK, NULL, "%s; it is %s, not this release's (%s)", refused, told, ours);
+}
+
 static bool judge_policy(struct doctor *d, const struct engine_reply *r)
 {
 	if (r->status == 0 && r->err.code == EACCES)
-		report(d, "policy", GRADE_OK, NULL, "what the sandbox policy does not name is refused (GET /info)%s%s",
-			r->policy[0] != '\0' ? "; it is " : "", r->policy);
+		judge_digest(d, r->policy);
 	else if (r->status != 0)
 		report(d, "policy", GRADE_FAIL, "point the endpoint at dockerproxy, never at the engine's own socket",
 			"the engine answers GET /info itself: there is no policy in front of it");

@@ -53,6 +53,8 @@ static int put_refusal(struct buf *out, const struct refusal *r, struct slice te
 		goto done;
 	if (http_put_field(out, "X-Dockerproxy-Reason", slice_str(r->reason)) < 0)
 		goto done;
+	if (r->policy.len > 0 && http_put_field(out, "X-Dockerproxy-Policy", r->policy) < 0)
+		goto done;
 	if (api_version.len > 0 && http_put_field(out, "Api-Version", api_version) < 0)
 		goto done;
 	if (r->status == 405 && buf_puts(out, "Allow: GET, HEAD, POST, DELETE\r\n") < 0)

@@ -23,6 +23,7 @@ struct refusal {
 	struct slice at; /* may be empty */
 	struct slice message;
 	struct slice request_id;
+	struct slice policy; /* digest of the policy that decided; empty where none did */
 	bool head_only; /* of a HEAD request: no body */
 	enum answer_persistence persistence;
 };

@@ -1,8 +1,8 @@
 /*
  * A loaded policy: endpoint rows and compiled schemas, immutable after policy_load(). [pure but for policy_load_file]
  *
- * Language: DESIGN of the policy in the README of conf/ and dockerproxy-policy(5): a closed subset of JSON Schema 2020-12 (Core and
- * Validation vocabularies) with x-zero and x-json. Everything not named is refused.
+ * Language: dockerproxy-policy(5): a closed subset of JSON Schema 2020-12 (Core and Validation vocabularies) with x-zero and
+ * x-json. Everything not named is refused.
  */
 #ifndef DOCKERPROXY_POLICY_H
 #define DOCKERPROXY_POLICY_H

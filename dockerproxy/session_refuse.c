@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "dockerproxy/policy.h"
 #include "dockerproxy/upstream.h"
 #include "libgate/log.h"
 
@@ -64,6 +65,7 @@ void session_refuse_as(struct session *s, const struct session_refusal *t)
 		.at = slice_str(t->at),
 		.message = slice_str(t->text),
 		.request_id = request_id(r),
+		.policy = slice_str(t->policy != NULL ? policy_digest(t->policy) : NULL),
 		.head_only = r->head.method == HTTP_HEAD && r->head.length > 0,
 	};
 	int rc;
@@ -119,7 +121,11 @@ void session_refuse_malformed(struct session *s, enum http_reason why)
 void session_refuse_by_verdict(struct session *s)
 {
 	const struct verdict *v = &s->request->verdict;
-	struct session_refusal t = { .id = v->reason, .status = v->status, .at = v->at, .text = v->message };
+	struct session_refusal t = { .id = v->reason,
+		.status = v->status,
+		.at = v->at,
+		.text = v->message,
+		.policy = s->listen->policy };
 
 	/* A malformed target or a refused upgrade leaves doubt about the bytes that follow; a refused field of JSON does not. */
 	s->closing =

@@ -29,6 +29,7 @@ struct session_refusal {
 	const char *at; /* may be NULL */
 	const char *text;
 	bool engines_own; /* said as the engine would say it */
+	const struct policy *policy; /* that decided; may be NULL */
 };
 
 const char *session_reason_id(enum session_reason why);

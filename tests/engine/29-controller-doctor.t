@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -42,6 +43,7 @@ def answer(status, body, date=None, api="1.41"):
 def test_well():
     checks, healthy = doctor()
     check("C.doctor", "a deployment that is well", healthy and all(c["status"] == "ok" for c in checks.values()), checks)
+    check("C.doctor", "its policy is named by its digest, as this release's", re.search(r"this release's, sha256:[0-9a-f]{64}$", checks["policy"]["text"]), checks["policy"])
     equal("C.doctor", "is asked about", sorted(checks),
           sorted(["exposure", "endpoint", "api", "clock", "policy", "image", "runner", "egress image", "network", "runtime", "reach"]))
 
@@ -81,7 +83,10 @@ def test_answers():
         f.disarm()
         refusal = answer(403, {"message": "m"}).replace(b"Api-Version", b"X-Dockerproxy-Policy: sha256:12\x1b\r\nX-Dockerproxy-Reason")
         f.arm("GET", "/info", "answer", answer=refusal)
-        found("the policy's digest is told, when it is known", doctor("unix://" + f.path)[0], "policy", "ok", "sha256:12?")
+        found("a policy other than this release's is named", doctor("unix://" + f.path)[0], "policy", "ok", "sha256:12?, not this")
+        f.disarm()
+        f.arm("GET", "/info", "answer", answer=answer(403, {"message": "m"}).replace(b"Api-Version", b"X-Dockerproxy-Reason"))
+        found("a policy that is not named", doctor("unix://" + f.path)[0], "policy", "warn", "does not say which")
         f.disarm()
         # Somebody sits at a terminal.
         f.arm("GET", "/version$", "answer", answer=answer(200, {"Version": "\x1b[2Jx"}))
