@@ -38,61 +38,67 @@ static int put_persistence(struct buf *out, enum answer_persistence p)
 	return -1;
 }
 
-static int put_refusal(struct buf *out, const struct refusal *r, struct slice text, struct slice api_version)
+/* The head of a refusal whose body is at hand, and the body. */
+static int put_refusal(struct buf *out, const struct refusal *r, struct slice body, struct slice api_version)
 {
-	struct buf body;
-	int rc = -1;
-
-	buf_init(&body, 4096);
-	if (buf_reserve(&body, text.len + 64) == NULL || buf_puts(&body, "{\"message\":\"") < 0 ||
-		buf_put_json(&body, text) < 0 || buf_puts(&body, "\"}\n") < 0)
-		goto done;
 	if (http_put_status_line(out, r->status, NULL) < 0 || buf_puts(out, "Content-Type: application/json\r\n") < 0 ||
-		buf_puts(out, "Content-Length: ") < 0 || buf_put_u64(out, buf_len(&body)) < 0 || buf_puts(out, "\r\n") < 0 ||
-		http_put_field(out, "X-Request-Id", r->request_id) < 0)
-		goto done;
-	if (http_put_field(out, "X-Dockerproxy-Reason", slice_str(r->reason)) < 0)
-		goto done;
+		buf_puts(out, "Content-Length: ") < 0 || buf_put_u64(out, body.len) < 0 || buf_puts(out, "\r\n") < 0 ||
+		http_put_field(out, "X-Request-Id", r->request_id) < 0 ||
+		http_put_field(out, "X-Dockerproxy-Reason", slice_str(r->reason)) < 0)
+		return -1;
 	if (r->policy.len > 0 && http_put_field(out, "X-Dockerproxy-Policy", r->policy) < 0)
-		goto done;
+		return -1;
 	if (api_version.len > 0 && http_put_field(out, "Api-Version", api_version) < 0)
-		goto done;
+		return -1;
 	if (r->status == 405 && buf_puts(out, "Allow: GET, HEAD, POST, DELETE\r\n") < 0)
-		goto done;
+		return -1;
 	if ((r->status == 429 || r->status == 503) && buf_puts(out, "Retry-After: 1\r\n") < 0)
-		goto done;
+		return -1;
 	if (put_persistence(out, r->persistence) < 0 || http_put_end(out) < 0)
-		goto done;
-	if (!r->head_only && buf_put_slice(out, buf_slice(&body)) < 0)
-		goto done;
-	rc = 0;
-done:
-	buf_release(&body);
-	return rc;
+		return -1;
+	return r->head_only ? 0 : buf_put_slice(out, body);
+}
+
+static int put_words(struct buf *body, const struct refusal *r)
+{
+	if (buf_reserve(body, r->message.len + 256) == NULL || buf_puts(body, "{\"message\":\"dockerproxy: ") < 0 ||
+		buf_put_json(body, r->message) < 0 || buf_puts(body, " (") < 0 || buf_put_json(body, slice_str(r->reason)) < 0)
+		return -1;
+	if (r->at.len > 0 && (buf_puts(body, " at ") < 0 || buf_put_json(body, r->at) < 0))
+		return -1;
+	if (buf_puts(body, ", request ") < 0 || buf_put_slice(body, r->request_id) < 0)
+		return -1;
+	return buf_puts(body, ")\"}\n");
 }
 
 int answer_refusal(struct buf *out, const struct refusal *r)
 {
-	struct buf text;
-	int rc = -1;
+	struct buf body;
+	int rc;
 
-	buf_init(&text, 2048);
-	if (buf_reserve(&text, r->message.len + 256) == NULL || buf_puts(&text, "dockerproxy: ") < 0 ||
-		buf_put_slice(&text, r->message) < 0 || buf_puts(&text, " (") < 0 || buf_puts(&text, r->reason) < 0)
-		goto done;
-	if (r->at.len > 0 && (buf_puts(&text, " at ") < 0 || buf_put_slice(&text, r->at) < 0))
-		goto done;
-	if (buf_puts(&text, ", request ") < 0 || buf_put_slice(&text, r->request_id) < 0 || buf_putc(&text, ')') < 0)
-		goto done;
-	rc = put_refusal(out, r, buf_slice(&text), slice_make(NULL, 0));
-done:
-	buf_release(&text);
+	buf_init(&body, 4096);
+	rc = put_words(&body, r);
+	if (rc == 0)
+		rc = put_refusal(out, r, buf_slice(&body), slice_make(NULL, 0));
+	buf_release(&body);
 	return rc;
 }
 
 int answer_engine_error(struct buf *out, const struct refusal *r, struct slice api_version)
 {
-	return put_refusal(out, r, r->message, api_version);
+	struct buf body;
+	int rc;
+
+	buf_init(&body, 4096);
+	rc = buf_puts(&body, "{\"message\":\"");
+	if (rc == 0)
+		rc = buf_put_json(&body, r->message);
+	if (rc == 0)
+		rc = buf_puts(&body, "\"}\n");
+	if (rc == 0)
+		rc = put_refusal(out, r, buf_slice(&body), api_version);
+	buf_release(&body);
+	return rc;
 }
 
 static bool same_name(struct slice a, struct slice b)

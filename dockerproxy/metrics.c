@@ -149,6 +149,7 @@ void metrics_request(struct metrics *m, unsigned slot, const char *endpoint, enu
 
 static const char *const decision_names[METRICS_DECISIONS] = { "allow", "deny", "would_deny" };
 
+/* clang-format off */
 static const struct {
 	const char *name;
 	const char *type;
@@ -157,19 +158,19 @@ static const struct {
 } plain[] = {
 #define ROW(field, name, type, help) { name, type, help, offsetof(struct metrics_counters, field) },
 	ROW(connections, "dockerproxy_connections_total", "counter", "Client connections accepted.")
-		ROW(connections_refused, "dockerproxy_connections_refused_total", "counter",
-			"Client connections refused by a list or limit.") ROW(connections_now, "dockerproxy_connections", "gauge",
-			"Client connections open.") ROW(tunnels_now, "dockerproxy_tunnels", "gauge", "Hijacked connections open.")
-			ROW(bytes_in, "dockerproxy_received_bytes_total", "counter", "Bytes received from clients.") ROW(bytes_out,
-				"dockerproxy_sent_bytes_total", "counter", "Bytes sent to clients.") ROW(engine_connects,
-				"dockerproxy_engine_connects_total", "counter", "Connections made to the engine.") ROW(engine_reuses,
-				"dockerproxy_engine_reuses_total", "counter", "Exchanges on a kept engine connection.")
-				ROW(engine_retries, "dockerproxy_engine_retries_total", "counter",
-					"Exchanges repeated on a fresh connection.") ROW(engine_faults, "dockerproxy_engine_errors_total",
-					"counter", "Exchanges that the engine did not complete.") ROW(audit_dropped,
-					"dockerproxy_audit_dropped_total", "counter", "Audit lines that could not be written.")
+	ROW(connections_refused, "dockerproxy_connections_refused_total", "counter", "Clients refused by a list or limit.")
+	ROW(connections_now, "dockerproxy_connections", "gauge", "Client connections open.")
+	ROW(tunnels_now, "dockerproxy_tunnels", "gauge", "Hijacked connections open.")
+	ROW(bytes_in, "dockerproxy_received_bytes_total", "counter", "Bytes received from clients.")
+	ROW(bytes_out, "dockerproxy_sent_bytes_total", "counter", "Bytes sent to clients.")
+	ROW(engine_connects, "dockerproxy_engine_connects_total", "counter", "Connections made to the engine.")
+	ROW(engine_reuses, "dockerproxy_engine_reuses_total", "counter", "Exchanges on a kept engine connection.")
+	ROW(engine_retries, "dockerproxy_engine_retries_total", "counter", "Exchanges repeated on a fresh connection.")
+	ROW(engine_faults, "dockerproxy_engine_errors_total", "counter", "Exchanges that the engine did not complete.")
+	ROW(audit_dropped, "dockerproxy_audit_dropped_total", "counter", "Audit lines that could not be written.")
 #undef ROW
 };
+/* clang-format on */
 
 static uint64_t sum_of(const struct metrics *m, size_t offset)
 {
