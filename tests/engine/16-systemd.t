@@ -10,8 +10,14 @@ name=cap-systemd-$$
 service=dockerproxy.service
 socket=${DOCKER_HOST#unix://}
 group=$(stat -c %g "$socket")
+cgroup=$scratch/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)/sandbox-systemd-$$
 booted=
 init=
+remove_cgroup()
+{
+	[ ! -d "$cgroup" ] || find "$cgroup" -depth -type d -exec rmdir {} +
+}
+
 cleanup()
 {
 	docker rm -f "$name" >/dev/null 2>&1
@@ -19,6 +25,8 @@ cleanup()
 	[ -z "$booted" ] || kill -KILL "$booted" 2>/dev/null
 	[ -z "$booted" ] || { wait "$booted"; } 2>/dev/null
 	chgrp "$group" "$socket"
+	wait_for 10 remove_cgroup || echo "# $cgroup could not be removed"
+	umount "$scratch/cgroup"
 	rm -rf --one-file-system "$scratch"
 }
 trap cleanup EXIT
@@ -38,7 +46,7 @@ equip()
 		touch "$root/engine.sock"
 }
 
-# What a container manager gives systemd: its own hierarchy of cgroups, API file systems, and nothing of the machine's.
+# What a container manager gives systemd: a cgroup, API file systems, and nothing of the machine's.
 # shellcheck disable=SC2016 # the inner shell's variables
 boot='
 	set -e
@@ -119,7 +127,12 @@ another_main()
 }
 
 ok "the service is installed in a Debian $suite tree" equip
-unshare --mount --pid --net --ipc --uts --cgroup --fork --kill-child sh -c "$boot" sh "$root" "$socket" \
+mkdir "$scratch/cgroup"
+mount -t cgroup2 cgroup2 "$scratch/cgroup"
+mkdir "$cgroup"
+# shellcheck disable=SC2016
+sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' sh "$cgroup" \
+	unshare --mount --pid --net --ipc --uts --cgroup --fork --kill-child sh -c "$boot" sh "$root" "$socket" \
 	>"$scratch/console" 2>&1 </dev/null &
 booted=$!
 ok "it boots" wait_for 60 up || cat "$scratch/console"
