@@ -11,7 +11,7 @@
 #include "controller/doctor.h"
 #include "controller/reach.h"
 #include "controller/runner.h"
-#include "dockerproxy/policy_builtin.h"
+#include "conf/policy_builtin.h"
 #include "libgate/sha256.h"
 
 #define CLOCK_OFF_SECONDS 5

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dockerproxy/policy_builtin.h"
+#include "conf/policy_builtin.h"
 #include "dockerproxy/policy_impl.h"
 
 #define POLICY_MAX (4 * 1024 * 1024) /* bytes of a policy's text */
