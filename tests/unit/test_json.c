@@ -147,12 +147,13 @@ static void numbers(void)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		enum json_fault fault;
 		size_t offset;
-		const struct json_node *n = json_parse(doc, slice_str(cases[i].text), JSON_STRICT, &fault, &offset);
+		struct slice text = slice_str(cases[i].text);
+		const struct json_node *n = json_parse(doc, text, JSON_STRICT, &fault, &offset);
 
 		CU_ASSERT_FATAL(n != NULL);
-		UNIT_CHECK(n->type == cases[i].type, "%s", cases[i].text);
-		UNIT_CHECK(slice_is(n->digits, cases[i].text), "%s", cases[i].text);
-		UNIT_CHECK(n->type != JSON_INT || n->integer == cases[i].value, "%s", cases[i].text);
+		UNIT_CHECK(n->type == cases[i].type, "%.*s", SLICE_ARG(text));
+		UNIT_CHECK(slice_eq(n->digits, text), "%.*s", SLICE_ARG(text));
+		UNIT_CHECK(n->type != JSON_INT || n->integer == cases[i].value, "%.*s", SLICE_ARG(text));
 	}
 	json_doc_free(doc);
 }
