@@ -1,0 +1,145 @@
+/* What leaves a connection: messages, the answers of a batch, and a client that reads slowly or not at all. */
+#include "controller/rpc_impl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "controller/json_out.h"
+#include "controller/kind.h"
+#include "libgate/log.h"
+
+#define CONGESTED ((size_t)1 << 20) /* commands hold back beyond this */
+
+static void output_failed(struct rpc *r)
+{
+	r->output_failed = true;
+	buf_release(&r->out_buf);
+	event_del(r->write_event);
+	rpc_end(r);
+	rpc_kill_calls(r);
+	rpc_check_end(r);
+}
+
+static ssize_t write_some(struct rpc *r)
+{
+	if (r->out_is_socket)
+		return send(r->out, buf_head(&r->out_buf), buf_len(&r->out_buf), MSG_NOSIGNAL | MSG_DONTWAIT);
+	return write(r->out, buf_head(&r->out_buf), buf_len(&r->out_buf));
+}
+
+static void flush(struct rpc *r)
+{
+	while (buf_len(&r->out_buf) > 0) {
+		ssize_t n = write_some(r);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN) {
+			event_add(r->write_event, NULL);
+			break;
+		}
+		if (n < 0) {
+			output_failed(r);
+			return;
+		}
+		buf_consume(&r->out_buf, (size_t)n);
+	}
+	buf_trim(&r->out_buf);
+	if (r->congested && buf_len(&r->out_buf) < CONGESTED / 2) {
+		struct call *call, *next;
+
+		r->congested = false;
+		TAILQ_FOREACH_SAFE (call, &r->calls, link, next)
+			if (call->drained != NULL)
+				call->drained(call);
+	}
+	rpc_update_reading(r);
+	rpc_check_end(r);
+}
+
+void rpc_on_writable(evutil_socket_t fd, short what, void *arg)
+{
+	flush(arg);
+}
+
+/* A line is written in place; a Content-Length head has to know what follows it. */
+static int put_message(struct rpc *r, struct json_object *o)
+{
+	struct buf text;
+
+	if (r->framing.mode != FRAMING_HEADS)
+		return json_out_put(&r->out_buf, o) != 0 ? -1 : buf_putc(&r->out_buf, '\n');
+	buf_init(&text, RPC_OUT_MAX);
+	int done = json_out_put(&text, o) != 0 ? -1 : framing_put(FRAMING_HEADS, &r->out_buf, buf_slice(&text));
+	buf_release(&text);
+	return done;
+}
+
+void rpc_send(struct rpc *r, struct json_object *message)
+{
+	auto_json struct json_object *o = message;
+
+	if (r->output_failed)
+		return;
+	if (put_message(r, o) != 0) {
+		log_warn("a client that does not read its answers is dropped: %zu bytes wait", buf_len(&r->out_buf));
+		output_failed(r);
+		return;
+	}
+	if (buf_len(&r->out_buf) > CONGESTED)
+		r->congested = true;
+	flush(r);
+}
+
+struct json_object *rpc_message(void)
+{
+	struct json_object *o = jnew();
+
+	jset_cstr(o, "jsonrpc", "2.0");
+	return o;
+}
+
+struct json_object *rpc_error(int code, const char *text, const char *kind, struct json_object *data)
+{
+	struct json_object *e = jnew();
+
+	jset_int(e, "code", code);
+	jset_cstr(e, "message", text);
+	if (data == NULL)
+		data = jnew();
+	jset_cstr(data, "kind", kind);
+	jset(e, "data", data);
+	return e;
+}
+
+static void batch_add(struct rpc *r, struct batch *b, struct json_object *answer)
+{
+	if (answer != NULL)
+		jadd(b->answers, answer);
+	if (--b->pending > 0)
+		return;
+	if (json_object_array_length(b->answers) > 0)
+		rpc_send(r, b->answers);
+	else
+		json_object_put(b->answers);
+	free(b);
+}
+
+void rpc_answer(struct rpc *r, struct batch *b, struct json_object *message)
+{
+	if (b != NULL)
+		batch_add(r, b, message);
+	else if (message != NULL)
+		rpc_send(r, message);
+}
+
+void rpc_answer_error(struct rpc *r, struct batch *b, struct json_object *id, int code, const char *text)
+{
+	struct json_object *o = rpc_message();
+
+	jset(o, "id", id);
+	jset(o, "error", rpc_error(code, text, kind_id(KIND_INVALID), NULL));
+	rpc_answer(r, b, o);
+}
