@@ -429,10 +429,32 @@ static bool eval_struct_key(struct schema_run *r, const struct schema *s, struct
 	return eval_rest(r, s, m);
 }
 
+/*
+ * Is the member an object that may be zero, and nothing but members that were left out? Then it asks for nothing, too, and
+ * goes with them: what is sent on would otherwise become less when it is judged once more. Their remarks begin at `from`.
+ */
+static bool empties(const struct schema_run *r, const struct schema *s, const struct json_node *n, unsigned from)
+{
+	static const struct json_node nothing = { .type = JSON_OBJECT };
+
+	if (n->type != JSON_OBJECT || n->child == NULL || !is_zero(s, &nothing))
+		return false;
+	for (const struct json_node *m = n->child; m != NULL; m = m->next) {
+		unsigned i = from;
+
+		while (i < r->n_trail && (r->trail[i].node != m || r->trail[i].embedded != NULL))
+			i++;
+		if (i == r->n_trail)
+			return false;
+	}
+	return true;
+}
+
 static bool eval_member(struct schema_run *r, const struct schema *s, struct json_node *m, uint64_t *seen)
 {
 	const struct schema_property *p = find_property(s, m->key, m->key_hash);
 	bool declared = p != NULL && p->declared;
+	unsigned n_trail = r->n_trail;
 
 	if (!push(r, s, m, declared && !s->map ? p : NULL, UINT32_MAX))
 		return false;
@@ -449,6 +471,10 @@ static bool eval_member(struct schema_run *r, const struct schema *s, struct jso
 	}
 	if (declared && !eval(r, p->schema, m))
 		return false;
+	if (declared && empties(r, p->schema, m, n_trail)) {
+		r->depth--;
+		return remark(r, s, m, NULL, 0);
+	}
 	if (s->map ? !eval_data_key(r, s, m, declared) : !declared && !eval_struct_key(r, s, m))
 		return false;
 	if (p != NULL && p->required >= 0)

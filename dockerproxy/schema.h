@@ -7,7 +7,8 @@
  * refuses the whole document wherever it stands, also below `not`.
  *
  * x-zero: a member that holds null, or the zero of its type (or a value of the list), asks for nothing. It counts as
- * absent and is left out of what is sent on.
+ * absent and is left out of what is sent on. An object that could be {} and of which nothing is left is such a member, too:
+ * judging once more what is sent on gives the same bytes.
  */
 #ifndef DOCKERPROXY_SCHEMA_H
 #define DOCKERPROXY_SCHEMA_H

@@ -69,6 +69,10 @@ Y: b' GET /_ping
 expect 1 'two hosts' "$proxy" explain --header 'Host: a' --header 'Host: b' GET /_ping
 expect 1 'a body that is no JSON' "$proxy" explain --body /dev/null --header 'Content-Type: application/json' \
 	POST /v1.41/containers/cap-x/exec
+dd if=/dev/zero of="$work/large" bs=1M count=0 seek=40 2>/dev/null
+expect 1 'a body larger than any that is read' "$proxy" explain --body "$work/large" \
+	--header 'Content-Type: application/json' POST /v1.41/containers/cap-x/exec
+holds out '"reason": "body-too-large"' 'is refused for that'
 
 # cannot say
 expect 2 'no arguments' "$proxy" explain

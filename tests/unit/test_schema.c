@@ -105,7 +105,19 @@ static const struct {
 	{ "{\"properties\":{\"A\":{\"type\":\"array\",\"x-zero\":[null]}}}", "{\"A\":[]}", "{\"A\":[]}", NULL },
 	{ "{\"properties\":{\"A\":{\"type\":\"integer\",\"x-zero\":true}},\"required\":[\"A\"]}", "{\"A\":0}", NULL, "/A" },
 	{ "{\"properties\":{\"A\":{\"type\":\"object\",\"x-zero\":true,\"properties\":{\"B\":{\"type\":\"integer\",\"x-zero\":true}}}}}",
+		"{\"A\":{\"B\":0}}", "{}", NULL },
+	{ "{\"properties\":{\"A\":{\"type\":\"object\",\"properties\":{\"B\":{\"type\":\"integer\",\"x-zero\":true}}}}}",
 		"{\"A\":{\"B\":0}}", "{\"A\":{}}", NULL },
+	{ "{\"properties\":{\"A\":{\"type\":\"object\",\"x-zero\":[null],\"properties\":{\"B\":{\"type\":\"integer\",\"x-zero\":true}}}}}",
+		"{\"A\":{\"B\":0}}", "{\"A\":{}}", NULL },
+	{ "{\"properties\":{\"A\":{\"type\":\"object\",\"x-zero\":true,\"properties\":{\"B\":{\"type\":\"integer\",\"x-zero\":true},\"C\":{}}}}}",
+		"{\"A\":{\"B\":0,\"C\":0}}", "{\"A\":{\"C\":0}}", NULL },
+	{ "{\"properties\":{\"A\":{\"type\":\"object\",\"x-zero\":true,\"properties\":{\"B\":{\"type\":\"integer\",\"x-zero\":true}}}},"
+	  "\"required\":[\"A\"]}",
+		"{\"A\":{\"B\":0}}", NULL, "/A" },
+	{ "{\"properties\":{\"A\":{\"type\":\"object\",\"x-zero\":true,\"properties\":{\"A\":{\"type\":\"object\",\"x-zero\":true,"
+	  "\"properties\":{\"B\":{\"type\":\"null\",\"x-zero\":true}}}}}}}",
+		"{\"A\":{\"A\":{\"B\":null}}}", "{}", NULL },
 	/* what a branch that failed left out stays */
 	{ "{\"anyOf\":[{\"properties\":{\"A\":{\"type\":\"integer\",\"x-zero\":true},\"B\":{\"const\":1}},\"required\":[\"B\"]},"
 	  "{\"properties\":{\"A\":{\"type\":\"integer\"}}}]}",
