@@ -245,6 +245,25 @@ static void move_data(struct runner *r, struct op *op, const struct pollfd *poll
 		close_stdin(c);
 }
 
+/*
+ * After the exit: are there bytes of before it in the pipes? A background process can read its own output back, by
+ * /proc/self/fd, and what it took never comes: so the pipe is asked, and nobody waits for ever.
+ */
+static bool owes(struct command *c)
+{
+	bool any = false;
+
+	for (int s = 0; s < COMMAND_STREAMS; s++) {
+		struct command_output *o = &c->outputs[s];
+		int pending = 0;
+
+		if (o->owed > 0 && ioctl(o->fd, FIONREAD, &pending) == 0 && (uint64_t)pending < o->owed)
+			o->owed = (uint64_t)pending;
+		any |= o->owed > 0;
+	}
+	return any;
+}
+
 /* After the exit: is there nothing more to wait for? Sets op->wake_us when only time decides. */
 static bool drained(struct op *op, int64_t now_us)
 {
@@ -254,8 +273,10 @@ static bool drained(struct op *op, int64_t now_us)
 
 	if (closed(c))
 		return true;
-	if (!c->cut && (c->outputs[COMMAND_OUT].owed > 0 || c->outputs[COMMAND_ERR].owed > 0))
+	if (!c->cut && owes(c)) {
+		op->wake_us = now_us + GRACE_IDLE_US;
 		return false;
+	}
 	if (now_us >= until)
 		return true;
 	op->wake_us = until;
