@@ -13,8 +13,14 @@ meant() {
 }
 declare -A sessions limits
 for f in /tmp/.capybara-exec-*; do
-	# Another user's word is not taken: it could name the session of what keeps the sandbox alive.
-	[ -f "$f" ] && [ -O "$f" ] && read -r sid mark limit 2>/dev/null <"$f" && [ -n "$mark" ] && meant "$mark" || continue
+	# Only our own word is taken: another's could name the session of what keeps the sandbox alive, and so could a link
+	# to a file of ours, as root's /proc/1/stat is. What was opened is looked at, since the name may be led elsewhere.
+	sid= mark= limit=
+	[ -f "$f" ] && [ ! -L "$f" ] || continue
+	{ [ -O /dev/fd/0 ] && [ -f /dev/fd/0 ] && read -r sid mark limit; } 2>/dev/null <"$f"
+	case $sid in "" | 0 | 1 | *[!0-9]*) continue ;; esac
+	case $mark in ?*/?*) ;; *) continue ;; esac
+	meant "$mark" || continue
 	sessions[$sid]=$mark
 	[ -n "$limit" ] && limits[$limit]=$mark
 done

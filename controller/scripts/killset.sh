@@ -27,33 +27,27 @@ scan() {
 		found="$found $p" marks="$marks $mark"
 	done
 }
-by_limit() {
-	local e line
-	{ mapfile -t e <"$1/limits"; } 2>/dev/null
+# Sets line to the line of a file that begins with a word.
+find_line() {
+	local e
+	{ mapfile -t e <"$1"; } 2>/dev/null
 	for line in "${e[@]}"; do
-		case $line in
-		'Max msgqueue size '*)
-			set -- $line
-			wanted_limit "$4"
-			return
-			;;
-		esac
+		case $line in "$2"*) return 0 ;; esac
 	done
+	return 1
+}
+by_limit() {
+	local line
+	find_line "$1/limits" 'Max msgqueue size ' || return
+	set -- $line
+	wanted_limit "$4"
 }
 # Session and limit can be read of anybody's process; only those of this user can be killed.
 own() {
-	local e line
-	{ mapfile -t e <"$1/status"; } 2>/dev/null
-	for line in "${e[@]}"; do
-		case $line in
-		Uid:*)
-			set -- $line
-			[ "$3" = $EUID ]
-			return
-			;;
-		esac
-	done
-	return 1
+	local line
+	find_line "$1/status" Uid: || return
+	set -- $line
+	[ "$3" = $EUID ]
 }
 # Until two scans in a row find nothing: what forks faster than one scan is caught by the next.
 kill_set() {

@@ -36,7 +36,7 @@ class Suite:
             try:
                 c.call("create", name=N, limits={"egress": "none", "memoryMb": 256, "maxCommandSeconds": 120})
                 for test in (self.ends, self.streams, self.input, self.environment, self.kills, self.background, self.limits,
-                             self.terminal, self.many, self.stopped, self.memory, self.pids):
+                             self.terminal, self.many, self.stopped, self.silent, self.memory, self.pids):
                     try:
                         test()
                     except Exception as e:  # noqa: BLE001 - reported
@@ -157,6 +157,18 @@ class Suite:
         self.c.call("killAll", id=N)
         self.is_("A.isolation.1", "a forged control file does not have the sandbox's own processes killed",
                  inspect(N)["State"]["Status"], "running")
+        started = inspect(N)["State"]["StartedAt"]
+        self.x("ln -s /proc/1/stat /tmp/.capybara-exec-l-l")
+        self.c.call("killAll", id=N)
+        self.is_("A.isolation.1", "nor does one that leads to a file of root's",
+                 (inspect(N)["State"]["Status"], inspect(N)["State"]["StartedAt"]), ("running", started))
+        self.x("rm /tmp/.capybara-exec-*; cp /bin/sleep /tmp/sandbox-runner; cd /tmp; ./sandbox-runner 631 & "
+               "setsid -f env -i /tmp/sandbox-runner 632; (exec -a /usr/libexec/sandbox-runner sleep 633) &")
+        self.yes("A.lifecycle.5", "processes with the runner's name run", wait_for(lambda: all(
+            f"sandbox-runner {n}" in processes(N) for n in (631, 632, 633))), processes(N))
+        self.c.call("killAll", id=N)
+        self.yes("A.lifecycle.5", "what bears the runner's name is killed like any other", self.gone("sandbox-runner 63") or
+                 self.where == "runsc/engine", processes(N))
         self.is_("A.lifecycle.5", "killAll of nothing", self.c.call("killAll", id=N)["killed"], 0)
         self.c.notes.clear()
 
@@ -195,7 +207,7 @@ class Suite:
         self.c.notes.clear()
 
     def many(self):
-        n = 100 if self.mode == "runner" else 20
+        n = 100
         ids = [self.c.start("exec", id=N, command=f"echo {i}; exit {i % 100}") for i in range(n)]
         got = [self.c.wait(i, 300) for i in ids]
         self.is_("A.lifecycle.6", f"{n} at once", [(r["stdout"], r["exitCode"]) for r in got],
@@ -209,6 +221,20 @@ class Suite:
         self.is_("B.8", "a sandbox that dies under a command: unknown, not a made-up end",
                  e.get("error", {}).get("data", {}).get("kind"), "unknownOutcome")
         self.is_("A.lifecycle.4", "the next command starts it again", self.x("echo up")["stdout"], "up\n")
+        self.c.notes.clear()
+
+    def silent(self):
+        """The sandbox user can stop the runner as well as kill it: what waits for an answer gets one all the same."""
+        if self.mode == "engine":
+            return
+        i = self.c.start("exec", id=N, command="echo up; sleep 901", timeoutMs=4000, stream=True)
+        self.c.wait_note(lambda m: m["params"].get("requestId") == i)
+        docker("exec", "-u", "1000:1000", N, "pkill", "-STOP", "-x", "sandbox-runner")
+        r = self.c.wait(i)
+        self.is_("A.lifecycle.6", "a runner that is stopped: the command's time-out is told, and that the sandbox was restarted",
+                 (r["timedOut"], r["exitCode"], r.get("sandboxRestarted")), (True, None, True))
+        self.is_("A.lifecycle.6", "and the next command runs", self.x("echo up")["stdout"], "up\n")
+        self.yes("A.lifecycle.8", "without a trace of the one before", self.gone("sleep 901"), "")
         self.c.notes.clear()
 
     def memory(self):

@@ -89,6 +89,24 @@ class Suite:
             self.is_("A.lifecycle.4", "the next command starts it again", c.call("exec", id=N, command="echo up")["stdout"], "up\n")
             self.is_("B.8", "what ended with the crash is told as lost", self.told(c, commands=[lost]), {lost: ("lost", None, None)})
 
+    def led_astray(self):
+        """The outcomes lie in the sandbox user's directory: what root does there, it does where that user wants."""
+        scratch = tempfile.mkdtemp()
+        with Faulty(PROXY.removeprefix("unix://"), scratch + "/f.sock") as f:
+            with self.client(endpoint="unix://" + f.path) as c:
+                c.call("exec", id=N, command="cd /workspace; head -c 70000 /dev/zero >.capybara-outcomes; chmod 777 . .capybara-outcomes; "
+                       "ln -sfT /opt/capybara/skills .capybara-outcomes.1")
+                i = c.start("exec", id=N, command=WAIT % ("root", "true"), stream=True, user="root")
+                c.wait_note(lambda m: m["params"].get("requestId") == i)
+                f.cut()
+                self.unknown("root's command, cut", c.answer(i))
+                c.call("writeFile", id=N, path="/workspace/go-root", data="")
+                wait_for(lambda: "capybara-exec" not in processes(N), 60)
+                self.is_("A.isolation.3", "what the sandbox user lays out for root's outcome: nothing is moved to where it may not write",
+                         c.call("listFiles", id=N, path="/skills")["entries"], [])
+                c.call("exec", id=N, command="cd /workspace; chmod 755 .; rm -f .capybara-outcomes .capybara-outcomes.1")
+        os.rmdir(scratch)
+
     def forged(self):
         with self.client() as c:
             lines = "1 a\x1b[2J t exited 0 no 1\n1 b t exited 0 no 1 x\n1 c t lost 0 no 1\nR ../d\n1 e _ exited 3 no 5\n" + "x" * 9000
@@ -105,7 +123,7 @@ class Suite:
         with self.client() as c:
             c.call("create", name=N, limits={"egress": "none", "memoryMb": 256, "maxCommandSeconds": 120})
             try:
-                for test in (self.cut, self.controller_killed, self.runtime_crashed, self.forged, self.sandbox_killed):
+                for test in (self.cut, self.controller_killed, self.runtime_crashed, self.led_astray, self.forged, self.sandbox_killed):
                     try:
                         test()
                     except Exception as e:  # noqa: BLE001 - reported
