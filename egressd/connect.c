@@ -105,21 +105,31 @@ static void report(struct connector *c, int fd, enum reason reason, const struct
 	cb(fd, reason, addr != NULL ? &where : NULL, arg);
 }
 
-static enum reason reason_of(int error)
-{
-	if (error == ECONNREFUSED)
-		return REASON_CONNECT_REFUSED;
-	return error == ETIMEDOUT ? REASON_CONNECT_TIMEOUT : REASON_CONNECT_FAILED;
-}
-
+/* What is ours to mend says most, then "refused", "timed out", and "no route" of a family that the host lacks. */
 static void note_failure(struct connector *c, int error)
 {
-	enum reason r = reason_of(error);
+	static const struct {
+		int error; /* 0: any */
+		enum reason reason;
+	} rows[] = {
+		{ EMFILE, REASON_INTERNAL },
+		{ ENFILE, REASON_INTERNAL },
+		{ ENOMEM, REASON_INTERNAL },
+		{ ENOBUFS, REASON_INTERNAL },
+		{ ECONNREFUSED, REASON_CONNECT_REFUSED },
+		{ ETIMEDOUT, REASON_CONNECT_TIMEOUT },
+		{ 0, REASON_CONNECT_FAILED },
+	};
 
-	/* "refused" says more than "timed out", and both more than "no route" of a family that the host lacks. */
-	if (c->worst == REASON_OK || r == REASON_CONNECT_REFUSED ||
-		(r == REASON_CONNECT_TIMEOUT && c->worst == REASON_CONNECT_FAILED))
-		c->worst = r;
+	/* The first row that either is: what was noted before, or this. */
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		if (c->worst == rows[i].reason)
+			return;
+		if (rows[i].error == error || rows[i].error == 0) {
+			c->worst = rows[i].reason;
+			return;
+		}
+	}
 }
 
 static void on_ready(evutil_socket_t fd, short what, void *arg);

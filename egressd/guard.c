@@ -2,6 +2,7 @@
 #include "egressd/guard.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,24 +97,28 @@ void guard_read_gateways(struct guard *g)
 	read_gateways6(g);
 }
 
-/* Would a packet to the address come back to this host? */
-static bool is_local(const struct addr *addr)
+/* Would a packet to the address come back to this host? REASON_INTERNAL: it cannot be told. */
+static enum reason check_local(const struct addr *addr)
 {
 	struct sockaddr_storage to, from;
 	socklen_t len = addr_to_sockaddr(addr, 9, &to), from_len = sizeof(from);
 	struct addr target, source;
 	uint16_t port;
-	bool local = false;
+	enum reason r = REASON_OK; /* where nothing leads, nothing leads back */
 	int fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
-		return false; /* the family or a descriptor is missing: connecting will fail too */
-	if (connect(fd, (struct sockaddr *)&to, len) == 0 && getsockname(fd, (struct sockaddr *)&from, &from_len) == 0 &&
-		addr_from_sockaddr((struct sockaddr *)&from, &source, &port) &&
-		addr_from_sockaddr((struct sockaddr *)&to, &target, &port))
-		local = addr_equal(&source, &target);
+		return errno == EAFNOSUPPORT ? REASON_OK : REASON_INTERNAL;
+	if (connect(fd, (struct sockaddr *)&to, len) == 0) {
+		if (getsockname(fd, (struct sockaddr *)&from, &from_len) != 0 ||
+			!addr_from_sockaddr((struct sockaddr *)&from, &source, &port) ||
+			!addr_from_sockaddr((struct sockaddr *)&to, &target, &port))
+			r = REASON_INTERNAL;
+		else if (addr_equal(&source, &target))
+			r = REASON_ADDRESS_OWN;
+	}
 	close(fd);
-	return local;
+	return r;
 }
 
 static bool is_own_port(const struct guard *g, uint16_t port)
@@ -143,17 +148,33 @@ bool guard_lists(const struct guard *g, const struct addr *addr)
 	return false;
 }
 
-static enum reason check_one(const struct guard *g, const struct addr *addr, uint16_t port, bool exempt,
-	struct addr_verdict *verdict)
+/* What can be said without the kernel. */
+static enum reason check_tables(const struct guard *g, const struct addr *addr, struct addr_verdict *verdict)
 {
-	if (exempt)
-		return is_own_port(g, port) && is_local(addr) ? REASON_ADDRESS_OWN : REASON_OK;
 	*verdict = addr_judge(addr);
 	if (verdict->refused)
 		return REASON_ADDRESS_REFUSED;
 	if (guard_lists(g, addr))
 		return REASON_ADDRESS_LISTED;
-	return is_known(g, addr) || is_local(addr) ? REASON_ADDRESS_OWN : REASON_OK;
+	return is_known(g, addr) ? REASON_ADDRESS_OWN : REASON_OK;
+}
+
+bool guard_refuses(const struct guard *g, const struct addr *addr)
+{
+	struct addr_verdict verdict;
+
+	return check_tables(g, addr, &verdict) != REASON_OK;
+}
+
+static enum reason check_one(const struct guard *g, const struct addr *addr, uint16_t port, bool exempt,
+	struct addr_verdict *verdict)
+{
+	enum reason r;
+
+	if (exempt)
+		return is_own_port(g, port) ? check_local(addr) : REASON_OK;
+	r = check_tables(g, addr, verdict);
+	return r == REASON_OK ? check_local(addr) : r;
 }
 
 struct guard_fault guard_check(const struct guard *g, const struct addr *addrs, unsigned n, uint16_t port, bool exempt)

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <event2/event.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "tests/unit/unit.h"
@@ -119,6 +120,24 @@ static void test_what_a_failure_is_called(void)
 	close(listener);
 }
 
+/* Without a descriptor nothing was asked of the host: the fault is ours, whatever else failed. */
+static void test_no_descriptor(void)
+{
+	struct result r = { .base = event_base_new(), .fd = -1 };
+	struct addr all[] = { parsed("127.0.0.1"), parsed("127.0.0.2") };
+	struct rlimit before, none;
+
+	CU_ASSERT_FATAL(getrlimit(RLIMIT_NOFILE, &before) == 0);
+	none = (struct rlimit){ 0, before.rlim_max };
+	CU_ASSERT_FATAL(setrlimit(RLIMIT_NOFILE, &none) == 0);
+	struct connector *c = connect_start(r.base, all, 2, 1, 60000, 250, on_connected, &r);
+	CU_ASSERT_FATAL(setrlimit(RLIMIT_NOFILE, &before) == 0);
+	CU_ASSERT_FATAL(c != NULL);
+	event_base_dispatch(r.base);
+	CU_ASSERT(r.calls == 1 && r.reason == REASON_INTERNAL && r.fd == -1);
+	event_base_free(r.base);
+}
+
 /* Mapped IPv4 becomes AF_INET: the check, the log and the socket speak of one address. */
 static void test_sockaddrs(void)
 {
@@ -220,6 +239,7 @@ static const struct unit_test tests[] = {
 	{ "all_refuse", test_all_refuse },
 	{ "no_address", test_no_address },
 	{ "what_a_failure_is_called", test_what_a_failure_is_called },
+	{ "no_descriptor", test_no_descriptor },
 	{ "sockaddrs", test_sockaddrs },
 	{ "cancel", test_cancel },
 	{ "deadline", test_deadline },

@@ -1,6 +1,8 @@
 /* Which addresses may be connected to: the order of the checks, all or none, and what leads back to this host. */
 #include "egressd/guard.h"
 
+#include <sys/resource.h>
+
 #include "tests/unit/unit.h"
 
 static struct addr parsed(const char *text)
@@ -110,6 +112,46 @@ static void test_bounds(void)
 	CU_ASSERT(g.ngateways == GUARD_KNOWN_MAX && g.nknown <= ARRAY_SIZE(g.known) && g.nports <= ARRAY_SIZE(g.ports));
 }
 
+/* Whether an address is an own one cannot be told without a descriptor: it is not connected to. */
+static void test_no_descriptor(void)
+{
+	struct cidr_list refuse;
+	struct guard g = make(&refuse);
+	struct addr a = parsed("8.8.8.8"), private = parsed("10.0.0.1");
+	struct rlimit before, none;
+
+	CU_ASSERT_FATAL(getrlimit(RLIMIT_NOFILE, &before) == 0);
+	none = (struct rlimit){ 0, before.rlim_max };
+	CU_ASSERT_FATAL(setrlimit(RLIMIT_NOFILE, &none) == 0);
+	enum reason public = guard_check(&g, &a, 1, 443, false).reason, exempt = guard_check(&g, &a, 1, 3128, true).reason;
+	enum reason refused = guard_check(&g, &private, 1, 443, false).reason;
+	CU_ASSERT_FATAL(setrlimit(RLIMIT_NOFILE, &before) == 0);
+	CU_ASSERT(public == REASON_INTERNAL && exempt == REASON_INTERNAL && refused == REASON_ADDRESS_REFUSED);
+}
+
+/* What may be said of a connection that stands, when lists were replaced. */
+static void test_without_the_kernel(void)
+{
+	static const struct {
+		const char *address;
+		bool refused;
+	} rows[] = {
+		{ "8.8.8.8", false },
+		{ "127.0.0.1", true },
+		{ "168.63.129.16", true },
+		{ "64:ff9b::168.63.129.16", true },
+		{ "11.9.9.1", true },
+		{ "2a00::53", true },
+	};
+	struct cidr_list refuse;
+	struct guard g = make(&refuse);
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct addr a = parsed(rows[i].address);
+		UNIT_CHECK(guard_refuses(&g, &a) == rows[i].refused, "%s", rows[i].address);
+	}
+}
+
 static void test_explanations(void)
 {
 	struct cidr_list refuse;
@@ -133,6 +175,8 @@ static const struct unit_test tests[] = {
 	{ "one_bad_refuses_all", test_one_bad_refuses_all },
 	{ "resolvers_are_replaced_and_gateways_stay", test_resolvers_are_replaced_and_gateways_stay },
 	{ "bounds", test_bounds },
+	{ "no_descriptor", test_no_descriptor },
+	{ "without_the_kernel", test_without_the_kernel },
 	{ "explanations", test_explanations },
 };
 
