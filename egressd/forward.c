@@ -1,18 +1,16 @@
 /* Rewrites request and response heads for the next hop. */
 #include "egressd/forward.h"
 
-/* Fields of one hop that the reader does not tell apart. The others are HTTP_F_*. */
-static const char *const hop_names[] = {
-	"HTTP2-Settings",
-	"Proxy-Authentication-Info",
-};
-
+/*
+ * Fields of one hop that the reader does not tell apart; the others are HTTP_F_*. Whatever begins with Proxy- was said to
+ * this proxy, or would be taken for its own word: a Proxy-Status in an answer is always ours.
+ */
 static bool hop_name(struct slice name)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(hop_names); i++)
-		if (slice_case_is(name, hop_names[i]))
-			return true;
-	return false;
+	static const char proxy[] = "Proxy-";
+
+	return slice_case_is(name, "HTTP2-Settings") ||
+		(name.len >= sizeof(proxy) - 1 && slice_case_is(slice_make(name.p, sizeof(proxy) - 1), proxy));
 }
 
 /* Does the field stay behind, whatever Connection names? */
@@ -42,20 +40,6 @@ static bool one_hop(enum http_field_name id)
 	return true;
 }
 
-/* Does any member of the Connection fields name this field? */
-static bool named_by_connection(const struct http_head *h, const char *p, struct slice name)
-{
-	char text[64];
-
-	if (h->count[HTTP_F_CONNECTION] == 0)
-		return false;
-	if (name.len >= sizeof(text))
-		return true; /* no field of one end is that long: leave it out rather than pass it on */
-	memcpy(text, name.p, name.len);
-	text[name.len] = '\0';
-	return http_connection_names(h, p, text);
-}
-
 static int put_field(struct buf *out, struct slice name, struct slice value)
 {
 	return buf_put_slice(out, name) != 0 || buf_puts(out, ": ") != 0 || buf_put_slice(out, value) != 0 ||
@@ -69,7 +53,7 @@ static int put_end_to_end(struct buf *out, const struct http_head *h, const char
 	for (unsigned i = 0; i < h->nfields; i++) {
 		const struct http_field *f = &h->fields[i];
 		struct slice name = http_span(p, f->name);
-		if (one_hop(f->id) || (request && f->id == HTTP_F_HOST) || hop_name(name) || named_by_connection(h, p, name))
+		if (one_hop(f->id) || (request && f->id == HTTP_F_HOST) || hop_name(name) || http_connection_names(h, p, name))
 			continue;
 		if (put_field(out, name, http_span(p, f->value)) != 0)
 			return -1;

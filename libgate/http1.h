@@ -158,10 +158,10 @@ static inline struct slice http_span(const char *p, struct http_span s)
 struct slice http_field_value(const struct http_head *h, const char *p, enum http_field_name id);
 
 /* True when the comma-separated value has `token` as a member, ASCII case-insensitively. */
-bool http_list_has(struct slice value, const char *token);
+bool http_list_has(struct slice value, struct slice token);
 
 /* True when any Connection field names `token`. */
-bool http_connection_names(const struct http_head *h, const char *p, const char *token);
+bool http_connection_names(const struct http_head *h, const char *p, struct slice token);
 
 /* Is every byte of s a tchar (RFC 9110 section 5.6.2)? Empty: false. */
 bool http_is_token(struct slice s);

@@ -82,12 +82,12 @@ bool http_list_next(struct slice *rest, struct slice *member)
 	return false;
 }
 
-bool http_list_has(struct slice value, const char *token)
+bool http_list_has(struct slice value, struct slice token)
 {
 	struct slice member;
 
 	while (http_list_next(&value, &member))
-		if (slice_case_is(member, token))
+		if (slice_case_eq(member, token))
 			return true;
 	return false;
 }
@@ -107,7 +107,7 @@ struct slice http_field_value(const struct http_head *h, const char *p, enum htt
 	return http_span(p, h->fields[h->first[id] - 1].value);
 }
 
-bool http_connection_names(const struct http_head *h, const char *p, const char *token)
+bool http_connection_names(const struct http_head *h, const char *p, struct slice token)
 {
 	if (h->first[HTTP_F_CONNECTION] == 0)
 		return false;

@@ -41,16 +41,19 @@ static inline char slice_lower(char c)
 }
 
 /* ASCII case-insensitive; bytes above 0x7f compare as they are. */
-static inline bool slice_case_is(struct slice a, const char *cstr)
+static inline bool slice_case_eq(struct slice a, struct slice b)
 {
-	struct slice b = slice_str(cstr);
-
 	if (a.len != b.len)
 		return false;
 	for (size_t i = 0; i < a.len; i++)
 		if (slice_lower(a.p[i]) != slice_lower(b.p[i]))
 			return false;
 	return true;
+}
+
+static inline bool slice_case_is(struct slice a, const char *cstr)
+{
+	return slice_case_eq(a, slice_str(cstr));
 }
 
 static inline bool slice_starts(struct slice a, const char *prefix)

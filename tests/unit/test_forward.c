@@ -62,6 +62,8 @@ static void test_destinations(void)
 	}
 }
 
+#define LONG "X-Meta-0123456789-0123456789-0123456789-0123456789-0123456789-0123456789-0123456789-0123456789"
+
 static void test_requests(void)
 {
 	static const struct {
@@ -82,6 +84,10 @@ static void test_requests(void)
 			"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n" },
 		{ "GET http://a.test/ HTTP/1.1\r\nHost: a\r\nProxy-Authorization: x\r\nProxy-Connection: x\r\nKeep-Alive: 1\r\nAuthorization: y\r\n\r\n",
 			"GET / HTTP/1.1\r\nHost: a.test\r\nAuthorization: y\r\n\r\n" },
+		{ "GET http://a.test/ HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, " LONG "-B\r\n" LONG "-A: 1\r\n" LONG "-b: 2\r\n\r\n",
+			"GET / HTTP/1.1\r\nHost: a.test\r\n" LONG "-A: 1\r\n\r\n" },
+		{ "GET http://a.test/ HTTP/1.1\r\nHost: a\r\nPROXY-x: 1\r\nProxy-: 2\r\nProxyX: 3\r\nX-Proxy-Y: 4\r\n\r\n",
+			"GET / HTTP/1.1\r\nHost: a.test\r\nProxyX: 3\r\nX-Proxy-Y: 4\r\n\r\n" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -115,6 +121,8 @@ static void test_responses(void)
 			"HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n" },
 		{ "HTTP/1.1 407 No\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n", { false, false, false },
 			"HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n" },
+		{ "HTTP/1.1 200 OK\r\nProxy-Status: egressd; error=dns_error\r\nContent-Length: 0\r\n\r\n", { false, false, false },
+			"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

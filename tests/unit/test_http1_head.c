@@ -334,8 +334,8 @@ static void request_parts(void)
 	CU_ASSERT_PTR_NULL(http_field_value(&h, in, HTTP_F_TE).p);
 	CU_ASSERT(span_is(in, h.fields[2].name, "X-Other") && span_is(in, h.fields[2].value, "1"));
 	CU_ASSERT_EQUAL(h.fields[2].id, HTTP_F_OTHER);
-	CU_ASSERT(http_connection_names(&h, in, "upgrade"));
-	CU_ASSERT_FALSE(http_connection_names(&h, in, "close"));
+	CU_ASSERT(http_connection_names(&h, in, SLICE_LIT("upgrade")));
+	CU_ASSERT_FALSE(http_connection_names(&h, in, SLICE_LIT("close")));
 }
 
 static void field_names(void)
@@ -509,7 +509,7 @@ static void lists(void)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-		UNIT_CHECK(http_list_has(slice_str(cases[i].value), cases[i].token) == cases[i].has, "%s", cases[i].value);
+		UNIT_CHECK(http_list_has(slice_str(cases[i].value), slice_str(cases[i].token)) == cases[i].has, "%s", cases[i].value);
 }
 
 /* The token class against the grammar's own list, byte by byte. */
