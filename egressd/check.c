@@ -131,9 +131,8 @@ static enum reason resolve(struct checker *c, const struct host *host, bool *exe
 	enum reason why = REASON_OK;
 
 	answer_init(&c->answer);
-	c->answer.n = egress_conf_pins(c->conf, host, c->answer.addrs, ANSWER_ADDRS_MAX);
-	*exempt = c->answer.n > 0;
-	if (*exempt)
+	c->answer.n = egress_conf_known(c->conf, host, c->answer.addrs, ANSWER_ADDRS_MAX, exempt);
+	if (c->answer.n > 0)
 		return REASON_OK;
 	c->done = false;
 	wait = resolve_start(c->resolver, host, NULL, on_resolved, c, &why);

@@ -209,6 +209,22 @@ unsigned egress_conf_pins(const struct egress_conf *conf, const struct host *hos
 	return n;
 }
 
+unsigned egress_conf_known(const struct egress_conf *conf, const struct host *host, struct addr *out, unsigned max,
+	bool *exempt)
+{
+	unsigned n = egress_conf_pins(conf, host, out, max);
+
+	*exempt = n > 0;
+	for (unsigned i = 0; i < conf->targets.n && n == 0; i++) {
+		const struct target *t = conf->targets.target[i];
+		if (!slice_eq(host_slice(&t->host), host_slice(host)))
+			continue;
+		n = t->naddrs < max ? t->naddrs : max;
+		memcpy(out, t->addrs, n * sizeof(*out));
+	}
+	return n;
+}
+
 /* --- pinned TCP targets: listenport=host:port[@addr,addr] -------------------------------------------------------- */
 
 static void target_free(struct target *t)

@@ -116,4 +116,11 @@ void egress_conf_free(struct egress_conf *conf);
 /* The pinned addresses of a test host; returns how many were written (at most max). */
 unsigned egress_conf_pins(const struct egress_conf *conf, const struct host *host, struct addr *out, unsigned max);
 
+/*
+ * The addresses that the configuration gives a host, so that its name is not asked for: those of a test host (*exempt), or of
+ * a TCP target, whose name may be the relay's own in the sandbox's network.
+ */
+unsigned egress_conf_known(const struct egress_conf *conf, const struct host *host, struct addr *out, unsigned max,
+	bool *exempt);
+
 #endif

@@ -19,6 +19,7 @@
 
 #define EGRESS_KEEP_ALIVE_MS 60000 /* silence after which a tunnel's peers are asked whether they are there */
 
+struct relay_stats;
 struct resolver;
 struct session;
 struct relayed;
@@ -54,6 +55,12 @@ struct egress {
 
 int64_t egress_now_ms(void);
 int64_t egress_now_us(void);
+
+/* What a relay moved counts for the budget of the whole and for the metrics, however it ended. */
+void egress_count_relayed(struct egress *e, const struct relay_stats *stats);
+
+/* Would the configuration in force still let this host have this address? Whether it is an own one is not asked again. */
+bool egress_address_stands(const struct egress *e, const struct host *host, const struct addr *addr);
 
 /* A line for the audit log goes out at the end of this turn. */
 void egress_audit_done(struct egress *e);

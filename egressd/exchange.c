@@ -35,6 +35,7 @@ struct exchange {
 	uint8_t minor;
 	bool client_keeps;
 	bool upgrade;
+	bool expects; /* the body is kept back until the host asks for it */
 	bool can_retry; /* nothing but its head was sent, and sending it twice does no harm */
 	bool reused; /* the connection served an earlier request */
 	bool request_done;
@@ -108,6 +109,7 @@ int exchange_prepare(struct session *s)
 	x->minor = h->minor;
 	x->client_keeps = h->keep_alive && h->minor >= 1; /* a 1.0 client would have to be told so */
 	x->upgrade = forward_upgrades(h, p);
+	x->expects = h->expect_continue;
 	x->can_retry =
 		h->framing == HTTP_BODY_NONE && (h->method == HTTP_GET || h->method == HTTP_HEAD || h->method == HTTP_OPTIONS);
 	x->chunked_up = h->framing == HTTP_BODY_CHUNKED;
@@ -124,7 +126,8 @@ bool exchange_can_reuse(const struct session *s)
 	const struct exchange *x = s->exchange;
 
 	return x != NULL && x->origin.fd >= 0 && !x->origin.eof && !x->origin.failed && buf_len(&x->origin.in) == 0 &&
-		x->port == s->dest.port && slice_eq(host_slice(&x->host), host_slice(&s->dest.host));
+		x->port == s->dest.port && slice_eq(host_slice(&x->host), host_slice(&s->dest.host)) &&
+		egress_address_stands(s->egress, &x->host, &x->address);
 }
 
 /* --- ends -------------------------------------------------------------------------------------------------------- */
@@ -504,6 +507,7 @@ static const struct stream_ops origin_ops = { on_origin_input, on_origin_drained
 
 void exchange_begin(struct session *s, int origin_fd)
 {
+	const struct egress_timeouts *t = &s->egress->conf->timeouts;
 	struct exchange *x = s->exchange;
 	int one = 1;
 
@@ -534,7 +538,8 @@ void exchange_begin(struct session *s, int origin_fd)
 	x->active_ms = x->started_ms;
 	s->egress->metrics.exchanges_total++;
 	http_head_init(s->head, HTTP_RESPONSE | HTTP_LENIENT_RESPONSE | HTTP_TE_ANY_CASE, HTTP_MAX_HEAD);
-	session_set_state(s, SESSION_EXCHANGE, s->egress->conf->timeouts.response);
+	session_set_state(s, SESSION_EXCHANGE,
+		t->connection > 0 && t->connection < t->response ? t->connection : t->response);
 	if (buf_put_slice(&x->origin.out, buf_slice(&x->request)) != 0) {
 		fail(s, REASON_INTERNAL);
 		return;
@@ -564,6 +569,12 @@ void exchange_client_drained(struct session *s)
 		pump_down(s);
 }
 
+/* Everything that came has gone out, and more was promised: it is the client that is late. */
+static bool client_is_late(const struct exchange *x)
+{
+	return !x->head_sent && !x->request_done && buf_len(&x->origin.out) == 0 && !(x->expects && x->interim == 0);
+}
+
 void exchange_timeout(struct session *s, int64_t now_ms)
 {
 	const struct egress_timeouts *t = &s->egress->conf->timeouts;
@@ -575,7 +586,7 @@ void exchange_timeout(struct session *s, int64_t now_ms)
 		return;
 	}
 	if (now_ms - x->active_ms >= limit) {
-		fail(s, REASON_ORIGIN_TIMEOUT);
+		fail(s, client_is_late(x) ? REASON_BODY_TIMEOUT : REASON_ORIGIN_TIMEOUT);
 		return;
 	}
 	limit -= now_ms - x->active_ms;

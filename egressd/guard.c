@@ -140,7 +140,7 @@ static bool is_known(const struct guard *g, const struct addr *addr)
 	return false;
 }
 
-bool guard_lists(const struct guard *g, const struct addr *addr)
+static bool is_listed(const struct guard *g, const struct addr *addr)
 {
 	for (unsigned i = 0; i < g->refuse->n; i++)
 		if (cidr_has(&g->refuse->cidr[i], addr))
@@ -154,7 +154,7 @@ static enum reason check_tables(const struct guard *g, const struct addr *addr, 
 	*verdict = addr_judge(addr);
 	if (verdict->refused)
 		return REASON_ADDRESS_REFUSED;
-	if (guard_lists(g, addr))
+	if (is_listed(g, addr))
 		return REASON_ADDRESS_LISTED;
 	return is_known(g, addr) ? REASON_ADDRESS_OWN : REASON_OK;
 }

@@ -45,7 +45,6 @@ void guard_read_gateways(struct guard *g); /* default routes of the network name
  */
 struct guard_fault guard_check(const struct guard *g, const struct addr *addrs, unsigned n, uint16_t port, bool exempt);
 
-bool guard_lists(const struct guard *g, const struct addr *addr); /* is it in refuseCidrs? */
 /* The same for one address without asking the kernel: by the table, the refuse list, the gateways and the resolvers. */
 bool guard_refuses(const struct guard *g, const struct addr *addr);
 

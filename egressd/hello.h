@@ -33,7 +33,8 @@ struct hello {
 	uint16_t left; /* bytes that the record still holds */
 	uint16_t records;
 	bool ech;
-	size_t seen; /* the caller's: bytes that were handed in */
+	size_t seen; /* the caller's: bytes that were handed in, */
+	enum hello_result result; /* and what came of them */
 	struct host name;
 };
 

@@ -72,12 +72,13 @@ static void find_addresses(struct session *s)
 {
 	struct egress *e = s->egress;
 	struct addr pins[CONF_TARGET_ADDRS_MAX];
-	unsigned n = egress_conf_pins(e->conf, &s->dest.host, pins, ARRAY_SIZE(pins));
+	bool exempt;
+	unsigned n = egress_conf_known(e->conf, &s->dest.host, pins, ARRAY_SIZE(pins), &exempt);
 	const struct answer *known = n == 0 ? resolve_cached(e->resolver, &s->dest.host) : NULL;
 	enum reason why = REASON_OK;
 
 	if (n > 0) {
-		connect_to(s, pins, n, true);
+		connect_to(s, pins, n, exempt);
 		return;
 	}
 	if (known != NULL) {

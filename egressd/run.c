@@ -91,7 +91,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	sweep_tick(e, now);
 	if (e->spent)
-		tcp_close_all(e);
+		tcp_close_all(e, reason_id(REASON_BUDGET));
 	if (e->draining) {
 		sweep_close_idle(e);
 		if (e->nclients == 0 || now >= p->drain_until_ms)
@@ -293,7 +293,7 @@ static void stop(struct program *p)
 	status_free(p->status);
 	if (e->base != NULL) {
 		sweep_close_all(e);
-		tcp_close_all(e);
+		tcp_close_all(e, "shutdown");
 		session_reap(e);
 	}
 	if (e->audit != NULL)

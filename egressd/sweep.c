@@ -3,6 +3,7 @@
 
 #include "egressd/exchange.h"
 #include "egressd/session.h"
+#include "egressd/tcp.h"
 #include "libgate/log.h"
 #include "libgate/relay.h"
 
@@ -10,14 +11,11 @@ static bool still_allowed(struct session *s)
 {
 	const struct egress_conf *c = s->egress->conf;
 	const struct rule *rule = NULL;
-	struct addr pin;
 	enum reason r =
 		rules_match(c->allow, &s->dest.host, s->dest.port, s->dest.connect ? &c->connect_ports : &c->http_ports, &rule);
 
 	s->group = r == REASON_OK ? rule : NULL; /* the old entry is gone */
-
-	if (s->address.len > 0 && guard_lists(&s->egress->guard, &s->address) &&
-		egress_conf_pins(c, &s->dest.host, &pin, 1) == 0)
+	if (s->address.len > 0 && !egress_address_stands(s->egress, &s->dest.host, &s->address))
 		return false;
 	return s->warned != REASON_OK || r == REASON_OK;
 }
@@ -45,7 +43,7 @@ static void cut(struct session *s, const char *why)
 
 	if (s->state == SESSION_TUNNEL && s->relay != NULL) {
 		relay_stats(s->relay, &stats);
-		s->egress->bytes += stats.a_to_b + stats.b_to_a;
+		egress_count_relayed(s->egress, &stats);
 		relay_free(s->relay);
 		s->relay = NULL;
 		s->egress->metrics.tunnels--;
@@ -77,7 +75,8 @@ void sweep_tick(struct egress *e, int64_t now_ms)
 	const struct egress_conf *c = e->conf;
 	struct session *s, *next;
 
-	if ((c->limits.total_bytes > 0 && e->bytes + bytes_in_tunnels(e) >= (uint64_t)c->limits.total_bytes) ||
+	if ((c->limits.total_bytes > 0 &&
+			e->bytes + bytes_in_tunnels(e) + tcp_bytes(e) >= (uint64_t)c->limits.total_bytes) ||
 		(c->timeouts.total > 0 && now_ms - e->started_ms >= c->timeouts.total)) {
 		if (!e->spent)
 			log_warn("the byte or time budget of this proxy is used up: open connections are cut, new ones refused");

@@ -176,9 +176,7 @@ static void on_relayed(enum relay_end end, const struct relay_stats *stats, void
 	struct egress *e = r->port->egress;
 
 	r->relay = NULL;
-	e->bytes += stats->a_to_b + stats->b_to_a;
-	e->metrics.bytes_up_total += stats->a_to_b;
-	e->metrics.bytes_down_total += stats->b_to_a;
+	egress_count_relayed(e, stats);
 	log_line(r, "close", NULL, words[end], stats);
 	relayed_free(r);
 }
@@ -239,16 +237,31 @@ void tcp_accept(int fd, const struct peer *peer, void *port)
 		relayed_free(r);
 }
 
-void tcp_close_all(struct egress *e)
+uint64_t tcp_bytes(const struct egress *e)
 {
 	struct relayed *r;
-	struct relay_stats stats = { 0, 0 };
+	struct relay_stats stats;
+	uint64_t sum = 0;
+
+	TAILQ_FOREACH (r, &e->relayed, link) {
+		if (r->relay == NULL)
+			continue;
+		relay_stats(r->relay, &stats);
+		sum += stats.a_to_b + stats.b_to_a;
+	}
+	return sum;
+}
+
+void tcp_close_all(struct egress *e, const char *why)
+{
+	struct relayed *r;
 
 	while ((r = TAILQ_FIRST(&e->relayed)) != NULL) {
+		struct relay_stats stats = { 0, 0 };
 		if (r->relay != NULL)
 			relay_stats(r->relay, &stats);
-		e->bytes += stats.a_to_b + stats.b_to_a;
-		log_line(r, "close", NULL, "stopped", &stats);
+		egress_count_relayed(e, &stats);
+		log_line(r, "close", NULL, why, &stats);
 		relayed_free(r);
 	}
 }

@@ -21,6 +21,7 @@ struct tcp_port *tcp_port_new(struct egress *e, const struct target *target);
 void tcp_port_free(struct tcp_port *port);
 void tcp_accept(int fd, const struct peer *peer, void *port);
 
-void tcp_close_all(struct egress *e);
+uint64_t tcp_bytes(const struct egress *e); /* moved by the relays that run, both ways */
+void tcp_close_all(struct egress *e, const char *why); /* why: for the audit line */
 
 #endif

@@ -35,9 +35,7 @@ static void on_relayed(enum relay_end end, const struct relay_stats *stats, void
 	struct egress *e = s->egress;
 
 	s->relay = NULL;
-	e->bytes += stats->a_to_b + stats->b_to_a;
-	e->metrics.bytes_up_total += stats->a_to_b;
-	e->metrics.bytes_down_total += stats->b_to_a;
+	egress_count_relayed(e, stats);
 	e->metrics.tunnels--;
 	session_log_close(s, end_word(end), stats->a_to_b, stats->b_to_a);
 	session_close(s, false);
@@ -131,28 +129,42 @@ static enum reason judge_hello(const struct session *s, enum hello_result result
 	return REASON_SNI_MALFORMED;
 }
 
-void tunnel_client_input(struct session *s)
+/* Takes what has come of the hello. The bytes stay in the buffer: they go to the host once they were judged. */
+static void take_hello(struct session *s)
 {
 	struct buf *in = &s->client.in;
-	enum hello_result result = HELLO_MORE;
+	struct hello *h = s->hello;
 
-	/* The bytes stay in the buffer: they go to the host once they were judged. */
-	if (buf_len(in) > s->hello->seen) {
-		result = hello_read(s->hello, buf_head(in) + s->hello->seen, buf_len(in) - s->hello->seen);
-		s->hello->seen = buf_len(in);
-		stream_pool_charge(&s->egress->pool, &s->hello_charged, s->hello->cap);
-	}
-	if (result == HELLO_MORE && stream_starved(&s->client)) {
+	if (h->result != HELLO_MORE || buf_len(in) == h->seen)
+		return;
+	h->result = hello_read(h, buf_head(in) + h->seen, buf_len(in) - h->seen);
+	h->seen = buf_len(in);
+	stream_pool_charge(&s->egress->pool, &s->hello_charged, h->cap);
+}
+
+void tunnel_client_input(struct session *s)
+{
+	struct hello *h = s->hello;
+
+	if (h == NULL) /* nothing is looked into; the 200 is on its way, and drained goes on */
+		return;
+	take_hello(s);
+	if (h->result == HELLO_MORE && stream_starved(&s->client)) {
 		cut(s, REASON_BUFFERS);
 		return;
 	}
-	if (result == HELLO_MORE && !s->client.eof) {
+	if (h->result == HELLO_MORE && !s->client.eof) {
 		stream_more(&s->client);
 		return;
 	}
 	if (buf_len(&s->client.out) > 0) /* the 200 first; drained comes back here */
 		return;
-	judged(s, judge_hello(s, result));
+	if (h->seen == 0) { /* opened ahead of need, and given up: no offence */
+		session_log_close(s, "closed", 0, 0);
+		session_close(s, false);
+		return;
+	}
+	judged(s, judge_hello(s, h->result));
 }
 
 void tunnel_drained(struct session *s)
@@ -188,6 +200,7 @@ void tunnel_begin(struct session *s, int origin_fd)
 	static const char established[] = "HTTP/1.1 200 Connection established\r\n\r\n";
 
 	s->origin_fd = origin_fd;
+	exchange_release(s); /* nothing will ask for the connection of an earlier request again */
 	if (looks_inside(s)) {
 		s->hello = malloc(sizeof(*s->hello));
 		if (s->hello == NULL) {

@@ -2,6 +2,7 @@
 
     port 7      echo, with half-close            port 9     closes by reset after the first bytes
     port 21     speaks first ("220 hello")       port 80    HTTP by path, below; port 8080 the same
+    port 13     reads nothing, says nothing and stays
     port 443    TLS echo (cert.pem, key.pem)
 
 11.22.33.80 serves the files of the directory www on ports 80 and 443 instead.
@@ -49,6 +50,10 @@ def reset(sock):
     sock.sendall(b"part")
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     sock.close()
+
+
+def stay(sock):
+    threading.Event().wait()
 
 
 def speak_first(sock):
@@ -118,7 +123,7 @@ class Http:
         if name.startswith("early"):
             body = b""
         else:
-            if b"\r\nExpect: 100-continue" in head and name != "noexpect":
+            if b"\r\nExpect: 100-continue" in head and not path.startswith("/noexpect"):
                 self.send("HTTP/1.1 100 Continue\r\n\r\n")
             body = self.body(head)
         self.served += 1
@@ -141,7 +146,7 @@ class Http:
 
     def on_hop(self, head, body, argument):
         self.answer(b"x", "Connection: X-Private, keep-alive", "X-Private: secret", "Keep-Alive: timeout=5",
-                    "Proxy-Authenticate: Basic", "X-Kept: yes", "Set-Cookie: a=1", "Set-Cookie: b=2")
+                    "Proxy-Authenticate: Basic", "Proxy-Status: egressd; error=none", "X-Kept: yes", "Set-Cookie: a=1", "Set-Cookie: b=2")
         return True
 
     def on_short(self, head, body, argument):
@@ -269,7 +274,7 @@ def serve_files(directory, context):
 def start(directory):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(os.path.join(directory, "cert.pem"), os.path.join(directory, "key.pem"))
-    services = {7: echo, 9: reset, 21: speak_first, 80: lambda s: Http(s).serve(), 8080: lambda s: Http(s).serve(),
+    services = {7: echo, 9: reset, 13: stay, 21: speak_first, 80: lambda s: Http(s).serve(), 8080: lambda s: Http(s).serve(),
                 443: tls(context)}
     for port, serve in services.items():
         for server in (Server(("0.0.0.0", port), handler_of(serve)), Server6(("::", port), handler_of(serve))):

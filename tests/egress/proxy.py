@@ -45,8 +45,13 @@ def wait_for(condition, what):
 class Conn:
     """A raw connection, closed with its test."""
 
-    def __init__(self, port):
-        self.sock = socket.create_connection(("127.0.0.1", port), timeout=LIMIT)
+    def __init__(self, port, receive=None):
+        """receive: bytes that the kernel keeps for us."""
+        self.sock = socket.socket()
+        self.sock.settimeout(LIMIT)
+        if receive is not None:
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
+        self.sock.connect(("127.0.0.1", port))
         self.buffer = b""
 
     def send(self, data):
@@ -154,8 +159,8 @@ class Egressd:
         self.conns = []
         self.barriers = 0
         if wait:
-            wait_for(lambda: "listening on" in self.text() or " relays to " in self.text()
-                     or self.process.poll() is not None, "egressd to start")
+            last = "listening on" if self.env.get("LISTEN") else " relays to "
+            wait_for(lambda: last in self.text() or self.process.poll() is not None, "egressd to start")
             if self.process.poll() is not None:
                 raise RuntimeError(self.text())
             wait_for(self.accepts, "egressd to accept")
@@ -200,8 +205,8 @@ class Egressd:
         wait_for(lambda: len(self.lines(event)) >= count, f"{count} {event} lines")
         return self.lines(event)[-1]
 
-    def connect(self):
-        conn = Conn(self.port)
+    def connect(self, receive=None):
+        conn = Conn(self.port, receive)
         self.conns.append(conn)
         return conn
 

@@ -4,8 +4,10 @@ import json
 import os
 import socket
 import threading
+import time
 
 import base
+import world
 from base import PUBLIC
 from dns import Zone
 from proxy import free_port, wait_for
@@ -59,6 +61,74 @@ class Hostile(base.Case):
         conn.send(record(hello("evil.test")) + record(hello("allowed.test")))
         self.assertTrue(conn.closed())
         self.assertEqual(self.egressd.last("close")["bytesIn"], 0)
+
+    def test_a_second_connect_is_only_bytes(self):
+        """Behind a CONNECT that was let in, another one is what the host gets to read, and judged by nobody else."""
+        second = b"CONNECT evil.test:443 HTTP/1.1\r\n\r\n"
+        conn = self.egressd.connect().send(b"CONNECT allowed.test:7 HTTP/1.1\r\n\r\n" + second)
+        self.assertEqual(conn.head()[0], 200)
+        self.assertEqual(conn.take(len(second)), second)
+        self.assertEqual([d["object"] for d in self.egressd.decisions()], ["allowed.test:7"])
+
+    def test_a_tunnel_holds_two_descriptors_whatever_came_before(self):
+        """The connection that served plain requests is not kept beside the tunnel that follows them."""
+        idle = len(os.listdir(f"/proc/{self.egressd.process.pid}/fd"))
+        self.dns.zones["allowed.test"] = Zone([PUBLIC], ttl=60)
+        conn = self.egressd.connect()
+        for _ in range(2):
+            conn.send("GET http://allowed.test/ HTTP/1.1\r\nHost: a\r\n\r\n")
+            self.assertEqual(conn.answer()[0], 200)
+        conn.send("CONNECT allowed.test:7 HTTP/1.1\r\n\r\n")
+        self.assertEqual(conn.head()[0], 200)
+        conn.send(b"x")
+        self.assertEqual(conn.take(1), b"x")
+        wait_for(lambda: len(os.listdir(f"/proc/{self.egressd.process.pid}/fd")) <= idle + 2, "two descriptors")
+
+    def test_answers_that_nobody_reads(self):
+        """Refusals without end, and a client that takes none: its next request waits, memory does not grow."""
+        with world.small_buffers():
+            e = self.start(self.env)
+            conn = e.connect()
+            before = int(e.memory()["VmRSS"].split()[0])
+            sent = 0
+            conn.sock.settimeout(1)
+            try:
+                while sent < 50000:
+                    conn.send("GET http://evil.test/ HTTP/1.1\r\nHost: a\r\n\r\n" * 100)
+                    sent += 100
+            except TimeoutError:
+                pass
+            self.assertLess(sent, 50000, "the client is stopped by back-pressure")
+            self.assertLess(int(e.memory()["VmRSS"].split()[0]) - before, 4096)
+            self.assertEqual(e.tunnel("allowed.test:7")[0], 200)
+            self.assertLess(len(e.decisions()), sent)
+
+    def test_a_200_that_cannot_be_written_yet(self):
+        """A client that reads no answer until there is no room for the 200 either, speaks on, and only then reads."""
+        with world.small_buffers():
+            e = self.start({**self.env, "CAPYBARA_EGRESS_TEST_HOSTS": f"allowed.test={PUBLIC}"})
+            for port, early, echoed in ((7, b"x", b"x"), (443, record(hello("allowed.test")), b"\x15")):
+                reached = 0
+                for pad in range(0, 60, 6):
+                    name = f"p{port}{'x' * pad}.test"
+                    refused = f"GET http://{name}/ HTTP/1.1\r\nHost: a\r\n\r\n"
+                    e.connect(receive=2048).send(refused * 40)
+                    e.decisions()
+                    fit = e.text().count(f'"object":"{name}:80"') - 1  # the last one waits to be written
+                    self.assertIn(fit, range(1, 39))
+                    before = e.text().count('"decision":"allow"')
+                    conn = e.connect(receive=2048).send(refused * fit + f"CONNECT allowed.test:{port} HTTP/1.1\r\n\r\n")
+                    for _ in range(100):  # not to be had where the kernel took one answer less than before
+                        if e.text().count('"decision":"allow"') > before:
+                            reached += 1
+                            break
+                        time.sleep(0.01)
+                    conn.send(early)
+                    e.decisions()
+                    self.assertEqual({conn.answer()[0] for _ in range(fit)}, {403})
+                    self.assertEqual(conn.head()[0], 200)
+                    self.assertEqual(conn.take(1), echoed)
+                self.assertGreater(reached, 0)
 
     def test_authority_and_host_field(self):
         """The destination is the target's; no Host field changes it, and none is passed on."""

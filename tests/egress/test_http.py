@@ -24,7 +24,7 @@ class Http(base.Case):
     def test_head_for_the_origin(self):
         conn = self.egressd.connect()
         status, fields, body = self.request(conn, "http://Allowed.TEST:80/a/b?c=d", fields=(
-            "Proxy-Connection: keep-alive", "Proxy-Authorization: Basic c2VjcmV0", "Proxy-Authenticate: x",
+            "Proxy-Connection: keep-alive", "Proxy-Authorization: Basic c2VjcmV0", "Proxy-Authenticate: x", "proxy-anything: x",
             "Connection: keep-alive, X-Hop, HTTP2-Settings, Upgrade", "X-Hop: gone", "HTTP2-Settings: gone", "Upgrade: h2c",
             "Keep-Alive: timeout=1", "TE: trailers", "Authorization: Bearer kept", "Cookie: kept", "X-Forwarded-For: 1.2.3.4",
             "Accept: */*"))
@@ -143,6 +143,15 @@ class Http(base.Case):
         status, fields, _ = self.request(self.egressd.connect(), "http://allowed.test/redirect")
         self.assertEqual((status, fields["location"]), (302, "http://elsewhere.test/"))
         self.assertEqual({q[0] for q in self.dns.questions()}, {"allowed.test"})
+
+    def test_who_is_late_with_a_body(self):
+        """The client, that sends half of it; the host, that is to ask for it and does not."""
+        conn = self.egressd.connect().send("POST http://allowed.test/ HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc")
+        self.assert_refused(conn.answer(), 408, "body-timeout")
+        self.assertTrue(conn.closed())
+        conn = self.egressd.connect().send("POST http://allowed.test/noexpect HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
+                                           "Content-Length: 10\r\n\r\n")
+        self.assert_refused(conn.answer(), 504, "origin-timeout")
 
     def test_answers_that_are_none(self):
         for path, status, reason in (("nothing", 502, "origin-closed"), ("garbage", 502, "origin-malformed"),
@@ -289,6 +298,16 @@ class Http(base.Case):
         conn = e.connect()
         self.assertEqual(self.request(conn, "http://allowed.test/")[0], 200)
         self.assertTrue(conn.closed())
+
+    def test_life_of_one_exchange(self):
+        """Of one without an answer, and of one whose answer goes on and on."""
+        e = self.start({"ALLOW_HOSTS": "allowed.test", "TIMEOUT_CONNECTION": "2s"})
+        conn = e.connect().send("GET http://allowed.test/hang HTTP/1.1\r\nHost: a\r\n\r\n")
+        self.assert_refused(conn.answer(), 403, "budget-exhausted")
+        conn = e.connect(receive=2048).send("GET http://allowed.test/big/1000000000 HTTP/1.1\r\nHost: a\r\n\r\n")
+        self.assertEqual(conn.head()[0], 200)
+        with self.assertRaises((EOFError, ConnectionResetError)):
+            conn.take(1000000000)
 
     def test_budget_of_one_exchange(self):
         e = self.start({**self.env, "LIMITS_CONNECTION_BYTES": "1000"})

@@ -203,6 +203,26 @@ class Reload(base.Case):
         kept.send(b"x")
         self.assertEqual(kept.take(1), b"x")
 
+    def test_a_kept_connection_is_judged_by_the_new_list_of_addresses(self):
+        """A download runs on when its address comes into refuseCidrs; the next request does not use its connection."""
+        e = self.begin(timeouts={"reloadGrace": "60s"})
+        conn = e.connect(receive=65536).send("GET http://allowed.test/big/30000000 HTTP/1.1\r\nHost: a\r\n\r\n")
+        self.assertEqual(conn.head()[0], 200)
+        self.reload(e, refuseCidrs=[f"{PUBLIC}/32"], timeouts={"reloadGrace": "60s"})
+        self.assertEqual(len(conn.take(30000000)), 30000000)
+        conn.send("GET http://allowed.test/ HTTP/1.1\r\nHost: a\r\n\r\n")
+        self.assert_refused(conn.answer(), 403, "address-listed")
+
+    def test_what_is_cut_is_counted(self):
+        admin = free_port()
+        e = self.begin(admin=f"127.0.0.1:{admin}")
+        status, conn = e.tunnel("allowed.test:7")
+        conn.send(b"12345")
+        self.assertEqual(conn.take(5), b"12345")
+        self.reload(e, allowHosts=["third.test"], admin=f"127.0.0.1:{admin}")
+        self.assertTrue(conn.closed())
+        self.assertEqual((metric(admin, "bytes_up_total"), metric(admin, "bytes_down_total"), metric(admin, "tunnels")), (5, 5, 0))
+
     def test_what_waits_for_a_restart_is_said(self):
         e = self.begin()
         self.reload(e, admin="127.0.0.1:1", audit={"path": "off"}, tcpTargets=["1=allowed.test:7"])

@@ -76,6 +76,23 @@ class Configuration(base.Case):
         self.assertEqual(manual.count("\n.It Li "), len(settings))
         self.assertEqual(run("--config", os.path.join(TOP, "conf", "egressd.conf.json"), "--check").returncode, 0)
 
+    def test_the_example_shows_the_defaults(self):
+        settings = {}
+        for line in run("--help").stdout.split("settings", 1)[1].splitlines()[1::2]:
+            key, _, *default = line.split()
+            settings[key] = " ".join(default)
+        with open(os.path.join(TOP, "conf", "egressd.conf.json"), encoding="utf-8") as f:
+            example = json.loads("".join(line for line in f if not line.lstrip().startswith("//")))
+        del example["allowHosts"]
+        flat = {}
+        for key, value in example.items():
+            flat.update({f"{key}.{k}": v for k, v in value.items()} if isinstance(value, dict) else {key: value})
+        for key, value in flat.items():
+            text = {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+            text = ",".join(map(str, text)) if isinstance(text, list) else str(text)
+            self.assertEqual(text, settings[key], key)
+        self.assertEqual((settings["timeouts.idle"], settings["timeouts.stagger"], settings["requireSni"]), ("1h", "250ms", "on"))
+
     def test_probe(self):
         e = self.start({"ALLOW_HOSTS": ""})
         before = len(e.lines())
@@ -216,8 +233,15 @@ class Targets(base.Case):
         port = free_port()
         return port, self.start({"TCP_TARGETS": f"127.0.0.1:{port}={target}", **env})
 
+    @staticmethod
+    def connected(port):
+        try:
+            return socket.create_connection(("127.0.0.1", port), timeout=20)
+        except ConnectionRefusedError:  # pinned, and about to listen
+            return None
+
     def talk(self, port, data):
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as s:
+        with wait_for(lambda: self.connected(port), "the relay") as s:
             s.sendall(data)
             s.shutdown(socket.SHUT_WR)
             got = b""
@@ -240,12 +264,30 @@ class Targets(base.Case):
         self.assertEqual(self.talk(port, b"x"), b"220 hello\r\nx")
         self.assertEqual(self.dns.questions(), [])
 
+    def test_the_allowlist_leads_to_the_pinned_addresses(self):
+        """In the sandbox's network the host's name is the relay's own."""
+        self.dns.zones["db.test"] = Zone(["127.0.0.1"])
+        port, e = self.relay("db.test:21@11.22.33.9", ALLOW_HOSTS="db.test:7")
+        self.assertEqual(e.tunnel("db.test:7")[0], 200)
+        self.assertEqual(e.decisions()[-1]["address"], "11.22.33.9")
+        self.assertEqual(e.tunnel("db.test:21")[0], 403)
+        self.assertEqual(self.dns.questions(), [])
+
     def test_a_bad_address_is_no_start(self):
         for zone, target in ((Zone([PUBLIC, "10.0.0.1"]), "db.test:7"), (Zone(), "db.test:7"), (None, "db.test:7@10.0.0.1")):
             self.dns.zones["db.test"] = zone
             e = self.start({"TCP_TARGETS": f"127.0.0.1:{free_port()}={target}"}, wait=False)
             self.assertEqual(e.process.wait(20), 1)
             self.assertIn("cannot be pinned", e.text())
+
+    def test_a_running_relay_counts_for_the_budget_of_all(self):
+        port, e = self.relay("db.test:7@11.22.33.9", LIMITS_TOTAL_BYTES="1000")
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as s:
+            s.sendall(b"x" * 600)
+            with self.assertRaises(ConnectionResetError):
+                while s.recv(65536):
+                    pass
+        self.assertEqual((e.last("close")["method"], e.last("close")["reason"]), ("TCP", "budget-exhausted"))
 
     def test_test_hosts_may_be_private(self):
         port, e = self.relay("pin.test:7", CAPYBARA_EGRESS_TEST_HOSTS="pin.test=10.99.0.2")

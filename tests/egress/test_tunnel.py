@@ -77,6 +77,8 @@ class Sni(base.Case):
     def test_not_tls(self):
         self.cut_by(b"SSH-2.0-x\r\n", reason="sni-not-tls")
         self.cut_by(b"GET / HTTP/1.1\r\n\r\n", reason="sni-not-tls")
+        self.cut_by(record(b"\x01", 20) + record(hello("allowed.test")), reason="sni-not-tls")  # ChangeCipherSpec first
+        self.cut_by(b"\x80\x2e\x01\x03\x01\x00\x15", reason="sni-not-tls")  # the hello of SSL 2
 
     def test_outer_name_of_an_encrypted_hello(self):
         self.cut_by(record(hello("public.test", ech=True)), reason="sni-ech")
@@ -107,6 +109,15 @@ class Sni(base.Case):
         conn = self.egressd.connect().send(b"CONNECT allowed.test:443 HTTP/1.1\r\n\r\n" + record(hello("allowed.test")))
         self.assertEqual(conn.head()[0], 200)
         self.assertEqual(conn.take(3)[:1], b"\x15")
+
+    def test_a_client_that_leaves_before_its_hello(self):
+        """A connection that was opened ahead of need and given up is no offence."""
+        self.open().half_close().closed()
+        entry = self.egressd.last("close")
+        self.assertEqual((entry["reason"], entry["bytesIn"]), ("closed", 0))
+        self.assertEqual([d["decision"] for d in self.egressd.decisions()], ["allow"])
+        self.open().send(record(hello("allowed.test"))[:20]).half_close().closed()
+        self.assertEqual(self.egressd.last("close", 2)["reason"], "sni-malformed")
 
     def test_silence(self):
         self.cut_by(reason="sni-timeout")
@@ -144,6 +155,7 @@ class Relay(base.Case):
         self.assertEqual(conn.rest(), b"early late")
         entry = self.egressd.last("close", before + 1)
         self.assertEqual((entry["reason"], entry["bytesIn"], entry["bytesOut"]), ("closed", 10, 10))
+        self.assertGreater(entry["durationUs"], self.egressd.decisions()[-1]["durationUs"])
 
     def test_server_that_speaks_first(self):
         self.assertEqual(self.open(21).take(11), b"220 hello\r\n")
@@ -203,6 +215,11 @@ class Relay(base.Case):
             status, conn = e.tunnel("allowed.test:7")
             self.assertTrue(conn.closed())
             self.assertEqual(e.last("close")["reason"], name)
+        e = self.start({**self.env, "ALLOW_CONNECT_PORTS": "13", "TIMEOUT_HALF_CLOSED": "200ms"})
+        status, conn = e.tunnel("allowed.test:13")
+        self.assertEqual(status, 200)
+        self.assertTrue(conn.half_close().closed())
+        self.assertEqual(e.last("close")["reason"], "idle")
 
     def test_caps(self):
         e = self.start({**self.env, "LIMITS_CONNECTIONS": "4", "LIMITS_PER_HOST": "2"})

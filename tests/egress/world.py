@@ -7,8 +7,10 @@ The other side answers for whole blocks of public-looking addresses, so that not
     11.22.55.0/24                  no route to them
 """
 
+import contextlib
 import ctypes
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -98,6 +100,20 @@ def other_side(directory, ready_w, go_r):
         traceback.print_exc()
     finally:
         os._exit(1)
+
+
+@contextlib.contextmanager
+def small_buffers():
+    """What a socket of this namespace that is made meanwhile keeps for a reader that does not read: next to nothing."""
+    paths = "/proc/sys/net/ipv4/tcp_wmem", "/proc/sys/net/ipv4/tcp_rmem"
+    before = [pathlib.Path(path).read_text(encoding="ascii") for path in paths]
+    try:
+        for path in paths:
+            pathlib.Path(path).write_text("4096 4096 4096", encoding="ascii")
+        yield
+    finally:
+        for path, text in zip(paths, before):
+            pathlib.Path(path).write_text(text, encoding="ascii")
 
 
 def end(pid):
