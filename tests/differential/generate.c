@@ -6,7 +6,8 @@
  *
  * A body is one of the good requests below, written anew with its members reordered, dropped, doubled, misspelt in the
  * ways that the engine's decoder forgives, with values of other types, and with fields that the policy must refuse. The
- * last line on standard error counts.
+ * last line on standard error counts. A canonical body that is not its own canonical form is reported there, and the exit
+ * code is 1.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -361,12 +362,12 @@ static bool judge(struct verdict *v, const struct policy *p, const struct good *
 int main(int argc, char **argv)
 {
 	unsigned long count = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
-	unsigned long allowed = 0;
+	unsigned long allowed = 0, unstable = 0;
 	struct json_doc *docs[ARRAY_SIZE(goods)];
 	const struct json_node *roots[ARRAY_SIZE(goods)];
 	struct err err = ERR_INIT;
 	struct policy *p = policy_builtin(&err);
-	struct verdict v;
+	struct verdict v, again;
 	struct buf body;
 
 	if (count == 0 || argc != 3 || p == NULL) {
@@ -384,6 +385,7 @@ int main(int argc, char **argv)
 			return 2;
 	}
 	verdict_init(&v);
+	verdict_init(&again);
 	buf_init(&body, 1 << 20);
 	for (unsigned long n = 0; n < count; n++) {
 		size_t g = chance(600) ? draw(2) : draw(ARRAY_SIZE(goods));
@@ -396,6 +398,10 @@ int main(int argc, char **argv)
 		if (!judge(&v, p, &goods[g], buf_slice(&body)))
 			continue;
 		allowed++;
+		if (!judge(&again, p, &goods[g], buf_slice(&v.body)) || !slice_eq(buf_slice(&v.body), buf_slice(&again.body))) {
+			unstable++;
+			fprintf(stderr, "generate: judged once more: %.*s\n", SLICE_ARG(buf_slice(&v.body)));
+		}
 		printf("%s %zu %zu\n", endpoint_info(v.endpoint)->id, buf_len(&body), buf_len(&v.body));
 		fwrite(buf_head(&body), 1, buf_len(&body), stdout);
 		fwrite(buf_head(&v.body), 1, buf_len(&v.body), stdout);
@@ -404,7 +410,8 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < ARRAY_SIZE(goods); i++)
 		json_doc_free(docs[i]);
 	verdict_release(&v);
+	verdict_release(&again);
 	buf_release(&body);
 	policy_free(p);
-	return fflush(stdout) == 0 ? 0 : 2;
+	return fflush(stdout) != 0 ? 2 : unstable > 0;
 }
