@@ -1,7 +1,8 @@
 /*
- * The sandbox policy, field by field: tests/cases/policy-fields.json has a row for each field of each body. A field takes the
+ * The sandbox policy, field by field and path by path: tests/cases/policy-fields.json has a row for each field of each body. A field takes the
  * values that its row allows; every other value of the common pool, and those that the row denies, must be refused with the
  * field named. Nobody else's spelling of the field may pass, and a required one must not be left out.
+ * A path is served by its methods, under its versions, and in no other way.
  */
 #include "unit.h"
 
@@ -107,14 +108,15 @@ static int put_changed(struct buf *b, const struct json_node *node, struct slice
 	return buf_putc(b, object ? '}' : ']');
 }
 
-static void judge(const struct table *t, struct slice target, struct slice body, struct outcome *o)
+/* body.p NULL: without one. */
+static void judge(const struct table *t, struct slice method, struct slice target, struct slice body, struct outcome *o)
 {
 	static const char *const json[] = { "Content-Type: application/json" };
-	struct explain_request req = { .method = SLICE_LIT("POST"),
+	struct explain_request req = { .method = method,
 		.target = target,
 		.headers = json,
-		.n_headers = 1,
-		.has_body = true,
+		.n_headers = body.p != NULL,
+		.has_body = body.p != NULL,
 		.body = body };
 	struct err err = ERR_INIT;
 	enum json_fault fault;
@@ -140,7 +142,7 @@ static void judge_change(const struct table *t, const struct change *c, struct b
 	buf_init(body, 1 << 16);
 	CU_ASSERT_FATAL(json_get_string(c->group, "target", &target));
 	CU_ASSERT_FATAL(put_changed(body, json_get(c->group, "body"), c->at, c) == 0);
-	judge(t, target, buf_slice(body), o);
+	judge(t, SLICE_LIT("POST"), target, buf_slice(body), o);
 }
 
 static void must_allow(const struct table *t, const struct change *c)
@@ -155,7 +157,7 @@ static void must_allow(const struct table *t, const struct change *c)
 		/* Judged once more, what is sent on is the same. */
 		json_get_string(json_get(first.answer, "canonical"), "body", &canonical);
 		CU_ASSERT_FATAL(json_get_string(c->group, "target", &target));
-		judge(t, target, canonical, &second);
+		judge(t, SLICE_LIT("POST"), target, canonical, &second);
 		json_get_string(json_get(second.answer, "canonical"), "body", &again);
 		UNIT_CHECK(second.rc == 0 && slice_eq(canonical, again), "%.*s: %.*s becomes %.*s", SLICE_ARG(c->at),
 			SLICE_ARG(canonical), SLICE_ARG(again));
@@ -271,8 +273,94 @@ static void fields(void)
 	close_table(&t);
 }
 
+/* --- paths -------------------------------------------------------------------------------------------------------- */
+
+/* A path as it is asked for; the parts are put together as they are. */
+struct ask {
+	struct slice method, prefix, path, ending, query, parameter, body;
+};
+
+static struct slice text_of(const struct json_node *n, const char *key)
+{
+	struct slice s = slice_make("", 0);
+
+	json_get_string(n, key, &s);
+	return s;
+}
+
+static void must_be(const struct table *t, const struct ask *a, bool allow)
+{
+	bool extra = a->parameter.p != NULL;
+	struct outcome o;
+	struct buf b;
+
+	buf_init(&b, 1 << 16);
+	CU_ASSERT_FATAL(buf_put_slice(&b, a->prefix) == 0 && buf_put_slice(&b, a->path) == 0 &&
+		buf_put_slice(&b, a->ending) == 0 && (a->query.len == 0 && !extra ? 0 : buf_putc(&b, '?')) == 0 &&
+		buf_put_slice(&b, a->query) == 0 && (a->query.len == 0 || !extra ? 0 : buf_putc(&b, '&')) == 0 &&
+		buf_put_slice(&b, a->parameter) == 0);
+	judge(t, a->method, buf_slice(&b), a->body, &o);
+	UNIT_CHECK((o.rc == 0) == allow, "%.*s %.*s: %.*s", SLICE_ARG(a->method), SLICE_ARG(buf_slice(&b)),
+		SLICE_ARG(text_of(o.answer, "decision")));
+	outcome_free(&o);
+	buf_release(&b);
+}
+
+/* The part of the request takes each of a list's texts. */
+static unsigned each(const struct table *t, struct ask *a, struct slice *part, const struct json_node *list, bool allow)
+{
+	struct slice was = *part;
+	unsigned n = 0;
+
+	CU_ASSERT_FATAL(list != NULL && list->count > 0);
+	for (const struct json_node *v = list->child; v != NULL; v = v->next, n++) {
+		*part = v->text;
+		must_be(t, a, allow);
+	}
+	*part = was;
+	return n;
+}
+
+static unsigned run_target(const struct table *t, const struct json_node *row)
+{
+	const struct json_node *own = json_get(row, "methods"), *prefixes = json_get(t->root, "prefixes");
+	struct ask a = { .prefix = SLICE_LIT("/v1.41"), .path = text_of(row, "path"), .query = text_of(row, "query") };
+	unsigned n = 0;
+
+	json_get_string(row, "body", &a.body);
+	CU_ASSERT_FATAL(own != NULL && own->count > 0 && a.path.len > 0);
+	for (const struct json_node *m = own->child; m != NULL; m = m->next) {
+		a.method = m->text;
+		n += each(t, &a, &a.prefix, json_get(prefixes, "allow"), true);
+		n += each(t, &a, &a.prefix, json_get(prefixes, "deny"), false);
+		n += each(t, &a, &a.ending, json_get(t->root, "endings"), false);
+		n += each(t, &a, &a.parameter, json_get(t->root, "parameters"), false);
+	}
+	for (const struct json_node *m = json_get(t->root, "methods")->child; m != NULL; m = m->next, n++) {
+		a.method = m->text;
+		if (!lists(own, m))
+			must_be(t, &a, false);
+	}
+	return n;
+}
+
+static void targets(void)
+{
+	unsigned rows = 0, asked = 0;
+	struct table t;
+
+	open_table(&t);
+	CU_ASSERT_FATAL(json_get(t.root, "targets") != NULL && json_get(t.root, "methods") != NULL);
+	for (const struct json_node *r = json_get(t.root, "targets")->child; r != NULL; r = r->next, rows++)
+		asked += run_target(&t, r);
+	printf("  %u paths, %u requests ", rows, asked);
+	CU_ASSERT(rows > 20);
+	close_table(&t);
+}
+
 static const struct unit_test tests[] = {
 	{ "every field of every body", fields },
+	{ "every path", targets },
 };
 
 UNIT_MAIN("policy fields", tests)
