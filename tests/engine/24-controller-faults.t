@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
-"""create failing at each of its requests leaves nothing; answers of proxies are not the engine's."""
+"""A fault at each request of an operation is told, and made good for or repeated; answers of proxies are not the engine's.
+
+With SUITE=whole each fault at each request; otherwise those at the requests that change something.
+"""
 
 import json
 import os
+import queue
 import re
 import socket
 import sys
@@ -14,47 +18,254 @@ from controller_suite import *  # noqa: E402,F403
 from faulty import Faulty  # noqa: E402
 
 N = f"cap-fi{os.getpid()}"
-TIMEOUT = 12  # of one create: more than one takes on a busy machine
+TIMEOUT = 12  # of one operation: more than one takes on a busy machine
 LIMITS = {"egress": "allowlist", "memoryMb": 128}
+WORKERS = 4  # a case mostly waits: for a time-out, or for the engine
 
-REQUESTS = [
-    ("POST", r"/volumes/create"),
-    ("POST", r"/networks/create"),
-    ("POST", rf"/containers/create\?name={N}-egress$"),
-    ("POST", r"/networks/capybara-sandbox/connect"),
-    ("POST", rf"/containers/create\?name={N}$"),
-    ("POST", rf"/containers/{N}-egress/start"),
-    ("POST", rf"/containers/{N}/start"),
-]
+# What happens to one request. The last two are past the client's patience: the request comes to the engine only then, or was
+# done at once and its answer comes only then.
+FAULTS = ("refuse", "drop", "lose", "late", "slow")
 
 
-def test_create_faults():
+def whole(c, name):
+    """The sandbox is there, with all its parts, and runs commands."""
+    parts = leftovers(name)
+    return len(parts) == 5 and c.call("exec", id=name, command="echo x")["stdout"] == "x\n" and \
+        inspect(name + "-egress")["State"]["Status"] == "running"
+
+
+def create(c, name):
+    c.call("create", name=name, limits=LIMITS)
+
+
+def create_with_file(c, name):
+    create(c, name)
+    c.call("writeFile", id=name, path="/workspace/keep", data="kept")
+
+
+def suspend_and_unmake(c, name):
+    """Suspended, and its network and proxy are gone: resume has most to do then."""
+    if leftovers(name) == []:
+        create_with_file(c, name)
+    c.call("suspend", id=name)
+    docker("rm", "-f", name + "-egress")
+    docker("network", "rm", name + "-net")
+
+
+def running_with_file(c, name):
+    if leftovers(name) == []:
+        create_with_file(c, name)
+    c.call("resume", id=name)
+
+
+def nothing_left(c, name, kind):
+    """create: made whole, or nothing of it is left."""
+    return whole(c, name) if kind is None else wait_for(lambda: leftovers(name) == [], 5)
+
+
+def made_anew(c, name, kind):
+    """create over an old instance: told to have failed it can be repeated, and the old one's file is gone either way."""
+    if kind is not None:
+        create(c, name)
+    return whole(c, name) and not c.call("stat", id=name, path="/workspace/keep")["exists"]
+
+
+def suspended(c, name, kind):
+    """suspend: told to have failed it can be repeated; the files stay."""
+    if kind is not None:
+        c.call("suspend", id=name)
+    states = [inspect(n)["State"]["Status"] for n in (name, name + "-egress")]
+    return states == ["exited", "exited"] and c.call("readFile", id=name, path="/workspace/keep")["data"] == "kept"
+
+
+def resumed(c, name, kind):
+    """resume: told to have failed it can be repeated; files, network and proxy are there."""
+    if kind is not None:
+        c.call("resume", id=name)
+    return whole(c, name) and c.call("readFile", id=name, path="/workspace/keep")["data"] == "kept" and \
+        f"{name}-egress" in c.call("exec", id=name, command=f"getent hosts {name}-egress")["stdout"]
+
+
+def destroyed(c, name, kind):
+    """destroy: told to have failed it can be repeated; then nothing is left."""
+    if kind is not None:
+        c.call("destroy", id=name)
+    return leftovers(name) == []
+
+
+# Operation, what it starts from, what has to hold after a fault in it, and of which requests by default, with which faults.
+OPERATIONS = {
+    "create": (lambda c, name: leftovers(name) == [] or c.call("destroy", id=name), nothing_left, ("POST",), ("refuse", "drop", "lose", "late")),
+    "recreate": (create_with_file, made_anew, (), ()),
+    "suspend": (running_with_file, suspended, ("POST",), ("drop", "lose")),
+    "resume": (suspend_and_unmake, resumed, ("POST",), ("drop", "lose")),
+    "destroy": (lambda c, name: leftovers(name) == [] and create(c, name), destroyed, ("DELETE",), ("drop", "lose")),
+}
+
+
+def operate(c, operation, name):
+    if operation in ("create", "recreate"):
+        return kind_of(lambda: create(c, name))
+    return kind_of(lambda: c.call(operation, id=name))
+
+
+class Worker:
+    """Runs cases one after the other, on a sandbox of its own."""
+
+    def __init__(self, number, scratch):
+        self.name = f"{N}-{number}"
+        self.network = f"cap-shared{os.getpid()}-{number}"
+        self.faulty = Faulty(PROXY.removeprefix("unix://"), f"{scratch}/{number}.sock")
+        self.plain = client(extra=["--network", self.network])
+        self.last = None  # the operation whose sandbox can be gone on with
+
+    def through(self):
+        """A new controller: it asks for the engine's version, too."""
+        return client(endpoint="unix://" + self.faulty.path,
+                      extra=["--engine-timeout", str(TIMEOUT), "--network", self.network])
+
+    def begin(self, operation):
+        OPERATIONS[operation][0](self.plain, self.name)
+        if operation == "create":  # makes the shared network, too, when it is the first
+            docker("network", "rm", self.network, check_status=False)
+
+    def template(self, text):
+        return text and text.replace(self.name, "{0}").replace(self.network, "{1}")
+
+    def filled(self, text):
+        return text and text.format(self.name, self.network)
+
+    def requests(self, operation):
+        """What a clean run of the operation asks of the engine, each once."""
+        self.begin(operation)
+        self.faulty.seen = []
+        with self.through() as c:
+            kind = operate(c, operation, self.name)
+        good = kind is None and OPERATIONS[operation][1](self.plain, self.name, None)
+        seen = dict.fromkeys((m, self.template(path), self.template(named)) for m, path, named in self.faulty.seen)
+        self.plain.call("destroy", id=self.name)
+        return good, list(seen)
+
+    def case(self, operation, request, fault):
+        """What a line of the test needs: did the fault happen, what was told, and does what has to hold."""
+        method, path, named = request
+        if operation in ("create", "recreate") or operation != self.last:
+            self.plain.call("destroy", id=self.name)
+        self.last = None
+        self.begin(operation)
+        with self.through() as c:
+            self.faulty.arm(method, "^" + re.escape(self.filled(path)) + "$", fault, seconds=TIMEOUT + 1, named=self.filled(named))
+            kind = operate(c, operation, self.name)
+            hits = self.faulty.hits
+            self.faulty.disarm()
+        holds = OPERATIONS[operation][1](self.plain, self.name, kind)
+        self.last = operation
+        return hits, kind, holds
+
+    def end(self):
+        self.plain.call("destroy", id=self.name)
+        self.plain.close()
+        docker("network", "rm", self.network, check_status=False)
+        self.faulty.__exit__()
+
+
+def wanted(operation, request, fault):
+    _, _, methods, faults = OPERATIONS[operation]
+    if fault == "late" and not request[1].startswith(("/volumes", "/networks/create", "/containers/create")):
+        return False  # what makes nothing can leave nothing
+    return WHOLE or (request[0] in methods and fault in faults)
+
+
+def run_cases(worker, cases, results):
+    while True:
+        try:
+            index, case = cases.get_nowait()
+        except queue.Empty:
+            return
+        try:
+            results[index] = worker.case(*case)
+        except Exception as e:  # noqa: BLE001 - reported
+            results[index] = (None, None, repr(e))
+
+
+def test_faults():
     scratch = tempfile.mkdtemp()
-    with Faulty(PROXY.removeprefix("unix://"), scratch + "/faulty.sock") as f:
-        with client(endpoint="unix://" + f.path, extra=["--engine-timeout", str(TIMEOUT)]) as c:
-            c.call("create", name=N, limits=LIMITS)
+    workers = [Worker(i, scratch) for i in range(WORKERS)]
+    cases = []
+    for operation, (_, _, methods, _) in OPERATIONS.items():
+        if not WHOLE and not methods:
+            continue
+        good, requests = workers[0].requests(operation)
+        check("A.lifecycle.1", f"{operation} without a fault, by {len(requests)} requests", good, requests)
+        cases += [(operation, request, fault) for request in requests for fault in FAULTS if wanted(operation, request, fault)]
+    todo, results = queue.Queue(), [None] * len(cases)
+    # The longest first, so that they do not wait alone at the end.
+    for index, case in sorted(enumerate(cases), key=lambda c: c[1][2] not in ("late", "slow")):
+        todo.put((index, case))
+    threads = [threading.Thread(target=run_cases, args=(w, todo, results)) for w in workers]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for (operation, (method, path, named), fault), (hits, kind, holds) in zip(cases, results):
+        name = f"{operation}, {fault} {method} {path}{' ' + named if named else ''}"
+        # A request that makes something is either told to have failed, or was made good for: an end that is not true is neither.
+        told = kind in ("unavailable", "timeout") or (kind is None and (operation, method) != ("create", "POST"))
+        check("B.9", f"{name}: {OPERATIONS[operation][1].__doc__.split(':')[1].split(';')[0].strip('. ')}",
+              hits == 1 and told and holds is True, f"hits {hits}, told {kind}, {holds}")
+    for w in workers:
+        w.end()
+    os.rmdir(scratch)
+
+
+def progress(*lines, end=b"0\r\n\r\n"):
+    """An answer to a pull: once its progress flows, nothing but its lines says how it went. Each line comes in two pieces."""
+    text = b"".join(json.dumps(line).encode() + b"\r\n" if isinstance(line, dict) else line for line in lines)
+    pieces = [text[i:i + 7] for i in range(0, len(text), 7)]
+    return (b"HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
+            b"Connection: close\r\n\r\n" +
+            b"".join(b"%x\r\n%s\r\n" % (len(p), p) for p in pieces) + end)
+
+
+def test_pull():
+    """An image that is not there is pulled once, and what the stream says is believed, not its status."""
+    scratch = tempfile.mkdtemp()
+    image = f"pull.invalid/x{os.getpid()}:1"
+    layer = {"status": "Downloading", "id": "ab12", "progressDetail": {"current": 3, "total": 9}}
+    final = {"status": f"Status: Downloaded newer image for {image}"}
+
+    def pulled():
+        docker("tag", IMAGE, image)
+        return progress(layer, final)
+    cases = [
+        ("an error within the 200", progress(layer, {"errorDetail": {"message": "no space left"}, "error": "no space left"}),
+         "no space left"),
+        ("an error after the final status", progress(final, {"error": "late"}), "late"),
+        ("a stream without a final status", progress(layer), "without a final status"),
+        ("a stream that is no JSON", progress(b"<html>\r\n", final), "not JSON"),
+        ("a stream that is cut", progress(layer, end=b"5\r\nab"), ""),
+    ]
+    with Faulty(PROXY.removeprefix("unix://"), scratch + "/f.sock") as f:
+        with client(endpoint="unix://" + f.path, extra=["--engine-timeout", "30"]) as c:
+            make = lambda: c.call("create", name=N, image=image, limits={"egress": "none", "memoryMb": 128})  # noqa: E731
+            for name, answer, words in cases:
+                f.arm("POST", "^/images/create", "answer", answer=answer)
+                try:
+                    make()
+                    check("A.config.5", f"{name}: create fails", False)
+                except RpcError as e:
+                    check("A.config.5", f"{name}: create fails and says so", e.kind == "unavailable" and words in str(e) and
+                          image in str(e), e)
+                equal("A.config.5", f"{name}: it was pulled once, and nothing is left", (f.hits, leftovers(N)), (1, []))
+            f.arm("POST", "^/images/create", "answer", answer=pulled)
+            equal("A.config.5", "the next call tries again", make()["state"], "running")
+            told = [m["params"] for m in c.notes if m["method"] == "pull/progress"]
+            check("A.config.5", "and its progress is told", f.hits == 1 and any("Downloading" in json.dumps(t) for t in told), told)
+            make()
+            equal("A.config.5", "an image that is there is not pulled", f.hits, 1)
+            f.disarm()
             c.call("destroy", id=N)
-            modern = not any("/connect" in path for _, path in f.seen)
-            for method, pattern in REQUESTS:
-                if modern and "connect" in pattern:
-                    skip("B.9", f"connect {pattern}", "both networks are in create from API 1.44 on")
-                    continue
-                for fault in ("refuse", "drop", "lose", "late"):
-                    if fault == "late" and not pattern.startswith(("/volumes", "/networks/create", "/containers/create")):
-                        continue  # what makes nothing can leave nothing
-                    f.arm(method, pattern, fault, seconds=TIMEOUT + 1)
-                    kind = kind_of(lambda: c.call("create", name=N, limits=LIMITS))
-                    hits = f.hits
-                    f.disarm()
-                    name = f"{fault} {method} {pattern}"
-                    check("A.lifecycle.1", f"{name}: create fails", kind in ("unavailable", "timeout") and hits == 1,
-                          f"kind {kind}, hits {hits}")
-                    check("B.9", f"{name}: nothing is left", wait_for(lambda: leftovers(N) == [], 5), leftovers(N))
-            c.call("create", name=N, limits=LIMITS)
-            equal("B.9", "the name can be used after all of it", c.call("exec", id=N, command="echo x")["stdout"], "x\n")
-            f.arm("DELETE", rf"/containers/{N}\?force", "lose")
-            c.call("destroy", id=N)
-            equal("B.7", "a lost answer does not stop destroy", leftovers(N), [])
+    docker("rmi", image)
     os.rmdir(scratch)
 
 
@@ -185,5 +396,5 @@ def test_replaced_engine():
     os.rmdir(scratch)
 
 
-run(test_proxy_answers, test_replaced_engine, test_create_faults)
+run(test_proxy_answers, test_replaced_engine, test_pull, test_faults)
 done()

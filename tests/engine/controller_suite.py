@@ -20,15 +20,20 @@ HAVE_RUNSC = os.environ.get("HAVE_RUNSC") == "yes"
 ENGINE = os.path.join(TOP, "tests", "engine", "engine")
 ENGINE_DIR = os.environ.get("ENGINE_DIR", "")
 
+WHOLE = os.environ.get("SUITE") == "whole"
+ALL_PAIRS = ["runc/engine", "runc/runner"] + (["runsc/engine", "runsc/runner"] if HAVE_RUNSC else [])
+
 _count = 0
 _failed = 0
+_pair = ("runc", "engine")  # runtime and mode of a client that names none
+_where = ""
 
 
 def check(points, name, good, detail=""):
     """One test line; points are the requirements that it shows."""
     global _count, _failed
     _count += 1
-    print(f"{'ok' if good else 'not ok'} {_count} - {points}: {name}", flush=True)
+    print(f"{'ok' if good else 'not ok'} {_count} - {points}: {_where}{name}", flush=True)
     if not good:
         _failed += 1
         for line in str(detail).splitlines()[:20]:
@@ -43,7 +48,7 @@ def equal(points, name, got, want):
 def skip(points, name, why):
     global _count
     _count += 1
-    print(f"ok {_count} - {points}: {name} # SKIP {why}", flush=True)
+    print(f"ok {_count} - {points}: {_where}{name} # SKIP {why}", flush=True)
 
 
 def done():
@@ -60,6 +65,19 @@ def run(*tests):
             check(test.__name__, "runs to its end", False, traceback.format_exc())
 
 
+def run_in(pairs, *tests):
+    """Runs each test once a pair of "runtime/mode". Arguments of the script choose pairs instead; whole: all of them."""
+    global _pair, _where
+    for pair in sys.argv[1:] or (ALL_PAIRS if WHOLE else pairs):
+        _pair, _where = tuple(pair.split("/")), f"[{pair}] "
+        run(*tests)
+    _pair, _where = ("runc", "engine"), ""
+
+
+def runtime_now():
+    return _pair[0]
+
+
 def wait_for(test, seconds=30):
     """Waits until a condition holds, and says whether it did."""
     end = time.monotonic() + seconds
@@ -70,17 +88,17 @@ def wait_for(test, seconds=30):
     return False
 
 
-def options(runtime="runc", mode="engine", endpoint=None, extra=()):
-    return ["--endpoint", endpoint or PROXY, "--image", IMAGE, "--egress-proxy-image", EGRESS_IMAGE, "--runtime", runtime,
-            "--exec-mode", mode, *extra]
+def options(runtime=None, mode=None, endpoint=None, extra=()):
+    return ["--endpoint", endpoint or PROXY, "--image", IMAGE, "--egress-proxy-image", EGRESS_IMAGE,
+            "--runtime", runtime or _pair[0], "--exec-mode", mode or _pair[1], *extra]
 
 
-def client(runtime="runc", mode="engine", endpoint=None, extra=()):
+def client(runtime=None, mode=None, endpoint=None, extra=()):
     stderr = None if os.environ.get("VERBOSE") else subprocess.DEVNULL
     return Client(CONTROLLER, [*options(runtime, mode, endpoint), "--test-options", *extra], stderr=stderr)
 
 
-def verb(*words, stdin=None, runtime="runc", mode="engine"):
+def verb(*words, stdin=None, runtime=None, mode=None):
     """The command line; (status, stdout, stderr) as bytes."""
     word, *rest = words
     p = subprocess.run([CONTROLLER, word, *options(runtime, mode), *rest], input=stdin,

@@ -4,10 +4,11 @@
         f.arm("POST", r"/containers/create\\?name=cap-x$", "late", seconds=4)
 
 Faults: refuse (500, nothing passed on), drop (closed, nothing passed on), lose (passed on, the answer is not),
-answer (the given bytes, every time, nothing passed on),
+answer (the given bytes, or what the given function returns, every time, nothing passed on),
 late (passed on only after a while: the client has given up by then), slow (passed on at once, answered after a while).
 """
 
+import json
 import os
 import re
 import socket
@@ -38,10 +39,11 @@ class Faulty:
         self.server.close()
         os.unlink(self.path)
 
-    def arm(self, method, pattern, fault, seconds=4.0, answer=b""):
+    def arm(self, method, pattern, fault, seconds=4.0, answer=b"", named=None):
+        """named: only a request whose body has that Name."""
         self.hits = 0
         self.answer = answer
-        self.rule = (method, re.compile(pattern), fault, seconds)
+        self.rule = (method, re.compile(pattern), fault, seconds, named)
 
     def cut(self):
         """Ends every upgraded stream, as an engine that dies does."""
@@ -86,12 +88,15 @@ class Faulty:
         return head + b"\r\n\r\n" + rest[:need], rest[need:]
 
     def _matches(self, request):
-        line = request.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
-        self.seen.append((line[0], re.sub(r"^/v[0-9.]+", "", line[1])))
+        head, body = request.split(b"\r\n\r\n", 1)
+        line = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+        name = json.loads(body).get("Name") if body.startswith(b"{") else None
+        path = re.sub(r"^/v[0-9.]+", "", line[1])
+        self.seen.append((line[0], path, name))
         if self.rule is None or (self.hits > 0 and self.rule[2] != "answer"):
             return None
-        method, pattern, fault, seconds = self.rule
-        if line[0] != method or not pattern.search(self.seen[-1][1]):
+        method, pattern, fault, seconds, named = self.rule
+        if line[0] != method or not pattern.search(path) or named not in (None, name):
             return None
         self.hits += 1
         return fault, seconds
@@ -123,12 +128,15 @@ class Faulty:
                 if fault is not None:
                     kind, seconds = fault
                     if kind == "refuse":
-                        body = b'{"message":"made to fail"}\n'
+                        body = b"" if request.startswith(b"HEAD ") else b'{"message":"made to fail"}\n'
                         conn.sendall(b"HTTP/1.1 500 Internal Server Error\r\nApi-Version: 1.41\r\n"
                                      b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
                         continue
                     if kind == "answer":
-                        conn.sendall(self.answer)
+                        reply = self.answer() if callable(self.answer) else self.answer
+                        conn.sendall(reply)
+                        if b"Connection: close" in reply:
+                            return
                         continue
                     if kind == "drop":
                         return
