@@ -104,16 +104,18 @@ class Suite:
         self.is_("stat of a directory", self.call("stat", path="/workspace/dir")["type"], "directory")
 
     def names(self):
-        for name in (b"sp ace", b"new\nline", b"quo'te\"$`\\", b"-rf", b"\xc3\xa4", b"\xff\xfe", b"*", b" "):
+        every = bytes(b for b in range(1, 256) if b != ord("/"))  # as long as a name can be
+        for name in (b"sp ace", b"new\nline", b"quo'te\"$`\\", b"-rf", b"\xc3\xa4", b"\xff\xfe", b"*", b" ", every):
             where = {"pathBase64": b64(b"/workspace/names/" + name)}
-            self.is_(f"{name!r}: written", self.call("writeFile", data="n", makeParents=True, **where), {"size": 1})
-            self.is_(f"{name!r}: read", self.call("readFile", **where)["data"], "n")
-            self.is_(f"{name!r}: stat", self.call("stat", **where)["size"], 1)
+            short = name[:12]
+            self.is_(f"{short!r}: written", self.call("writeFile", data="n", makeParents=True, **where), {"size": 1})
+            self.is_(f"{short!r}: read", self.call("readFile", **where)["data"], "n")
+            self.is_(f"{short!r}: stat", self.call("stat", **where)["size"], 1)
         entries = self.call("listFiles", path="/workspace/names")["entries"]
-        self.is_("list tells bytes that are no text apart", sorted(e.get("name", e.get("nameBase64")) for e in entries)[0:0] +
-                 [sum("nameBase64" in e for e in entries), len(entries)], [1, 8])
-        for name in (b"new\nline", b"-rf", b"\xff\xfe"):
-            self.is_(f"{name!r}: removed", self.call("removeFile", pathBase64=b64(b"/workspace/names/" + name)), {"removed": True})
+        self.is_("list tells bytes that are no text apart", [sum("nameBase64" in e for e in entries), len(entries)], [2, 9])
+        self.is_("and gives every byte back", b64(every) in [e.get("nameBase64") for e in entries], True)
+        for name in (b"new\nline", b"-rf", b"\xff\xfe", every):
+            self.is_(f"{name[:12]!r}: removed", self.call("removeFile", pathBase64=b64(b"/workspace/names/" + name)), {"removed": True})
         self.is_("only those", len(self.call("listFiles", path="/workspace/names")["entries"]), 5)
 
     def links(self):

@@ -132,7 +132,16 @@ def test_document():
             result = c.call(method, **params)
             equal("C.12", f"{method}: the result is as the document says",
                   validate(methods[method]["result"]["schema"], result), None)
-        untested = set(methods) - {m for m, _ in calls} - {"rpc.discover", "shutdown", "$/cancelRequest", "execInput", "execResize"}
+        c.call("create", name=N, limits={"egress": "none", "memoryMb": 128})
+        i = c.start("exec", id=N, command="echo up; read x", tty=True, stream=True)
+        c.wait_note(lambda m: m["params"].get("requestId") == i)
+        for method, params in (("execResize", {"rows": 30, "cols": 90}), ("execInput", {"data": "x\n"})):
+            calls.append((method, params))
+            equal("C.12", f"{method}: the result is as the document says",
+                  validate(methods[method]["result"]["schema"], c.call(method, requestId=i, **params)), None)
+        equal("C.12", "an exec with a terminal: likewise", validate(methods["exec"]["result"]["schema"], c.wait(i)), None)
+        c.call("destroy", id=N)
+        untested = set(methods) - {m for m, _ in calls} - {"rpc.discover", "shutdown", "$/cancelRequest"}
         equal("C.12", "every method was called", untested, set())
 
 

@@ -21,7 +21,9 @@ async function main() {
 	const child = spawn(program, ["serve", ...options], { stdio: ["pipe", "pipe", "inherit"] });
 	const exited = new Promise((resolve) => child.on("exit", resolve));
 	const c = rpc.createMessageConnection(new rpc.StreamMessageReader(child.stdout), new rpc.StreamMessageWriter(child.stdin));
-	const output = [];
+	const output = [], driven = new Set(["$/cancelRequest"]);
+	const send = c.sendRequest.bind(c);
+	c.sendRequest = (method, ...rest) => (driven.add(method), send(method, ...rest));
 	c.onNotification("exec/output", (p) => output.push(p));
 	c.listen();
 
@@ -38,6 +40,27 @@ async function main() {
 	equal("three at once", all.map((x) => x.stdout), ["1\n", "2\n", "3\n"]);
 	await c.sendRequest("exec", { id: name, command: "echo streamed", stream: true });
 	equal("exec/output", output.map((o) => [o.stream, o.data]), [["stdout", "streamed\n"]]);
+
+	// Input and size go to a command by its request's id, which the library keeps to itself: the first output tells it.
+	const told = async (text) => {
+		for (;;) {
+			const found = output.find((o) => o.data.includes(text));
+			if (found) return found.requestId;
+			await new Promise((resolve) => setTimeout(resolve, 20));
+		}
+	};
+	const talk = c.sendRequest("exec", { id: name, command: "stty size; read x; echo got $x; stty size", tty: true, stream: true, rows: 30, cols: 100 });
+	const requestId = await told("30 100");
+	await c.sendRequest("execResize", { requestId, rows: 41, cols: 83 });
+	await c.sendRequest("execInput", { requestId, data: "line\n" });
+	equal("execInput", (await talk).exitCode, 0);
+	equal("its answer", output.some((o) => o.data.includes("got line")), true);
+	equal("execResize", output.some((o) => o.data.includes("41 83")), true);
+
+	const tagged = c.sendRequest("exec", { id: name, command: "echo tagged; sleep 100", tag: "t", stream: true });
+	await told("tagged");
+	equal("killTagged", (await c.sendRequest("killTagged", { id: name, tags: ["t"] })).killed, 1);
+	equal("the killed one's answer", (await tagged).signal, "SIGKILL");
 
 	const stop = new rpc.CancellationTokenSource();
 	const long = c.sendRequest("exec", { id: name, command: "sleep 100" }, stop.token);
@@ -56,11 +79,16 @@ async function main() {
 	equal("resume", (await c.sendRequest("resume", { id: name })).state, "running");
 	equal("list", (await c.sendRequest("list", {})).sandboxes.filter((s) => s.name === name).map((s) => s.state), ["running"]);
 	equal("inspect", (await c.sendRequest("inspect", { id: name })).egress, "none");
+	equal("reconcile", (await c.sendRequest("reconcile", { id: name, dryRun: true })).sandboxes.map((s) => s.action), ["none"]);
+	equal("doctor", (await c.sendRequest("doctor", {})).checks.every((x) => x.status !== "fail"), true);
+	equal("destroyByName of another", (await c.sendRequest("destroyByName", { name: `${name}-none` })).state, "gone");
 	equal("destroy", (await c.sendRequest("destroy", { id: name })).state, "gone");
 	const gone = await c.sendRequest("exec", { id: name, command: "x" }).catch((e) => e);
 	equal("an error carries its kind", gone.data && gone.data.kind, "gone");
 	const unknown = await c.sendRequest("nope", {}).catch((e) => e);
 	equal("an unknown method", unknown.code, -32601);
+	const named = doc.methods.map((m) => m.name).filter((m) => !driven.has(m));
+	equal("every method was driven", named, ["shutdown"]);
 	await c.sendRequest("shutdown");
 	equal("shutdown ends the controller", await exited, 0);
 	console.log(`1..${count}`);
