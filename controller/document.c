@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "controller/mem.h"
+#include "controller/tcp_target.h"
 
 #define RUNC_PIDS 1024
 #define RUNSC_PIDS 4096 /* under gVisor the limit counts the sentry's own threads; nproc bounds the guest instead */
@@ -36,6 +37,8 @@ static void put_state_labels(struct json_object *o, const struct spec *s)
 	jset_cstr(labels, LABEL_MAX_SECONDS, seconds);
 	if (s->egress == EGRESS_ALLOWLIST)
 		jset_cstr(labels, LABEL_ALLOW_HOSTS, s->allow_hosts);
+	if (s->tcp_targets != NULL)
+		jset_cstr(labels, LABEL_TCP_TARGETS, s->tcp_targets);
 	if (s->test_hosts != NULL)
 		jset_cstr(labels, LABEL_TEST_HOSTS, s->test_hosts);
 }
@@ -111,16 +114,40 @@ static void put_ulimit(struct json_object *host, const char *name, int64_t value
 	jadd(jarr(host, "Ulimits"), limit);
 }
 
-/* Joins one network, or two where the engine takes them at create. */
-static void put_network(struct json_object *o, struct json_object *host, const char *network, const char *second)
+/* In the sandbox's network the relay has the names of its targets: clients, and their TLS, need not know of it. */
+static void put_aliases(struct json_object *endpoint, const struct spec *s)
+{
+	struct json_object *aliases = NULL;
+	struct tcp_target t, before;
+	const char *rest = s->tcp_targets, *again;
+
+	while (rest != NULL && tcp_target_next(&rest, &t)) {
+		bool known = false;
+
+		again = s->tcp_targets;
+		while (!known && tcp_target_next(&again, &before) && before.text.p != t.text.p)
+			known = slice_eq(before.host, t.host);
+		if (known)
+			continue;
+		auto_free char *host = mem_dup(t.host);
+		if (aliases == NULL)
+			aliases = jarr(endpoint, "Aliases");
+		jadd_cstr(aliases, host);
+	}
+}
+
+/* Joins one network, or two where the engine takes them at create; returns the endpoint in the first, NULL for none. */
+static struct json_object *put_network(struct json_object *o, struct json_object *host, const char *network,
+	const char *second)
 {
 	jset_cstr(host, "NetworkMode", network);
 	if (strcmp(network, "none") == 0)
-		return;
+		return NULL;
 	struct json_object *endpoints = jobj(jobj(o, "NetworkingConfig"), "EndpointsConfig");
-	jobj(endpoints, network);
+	struct json_object *first = jobj(endpoints, network);
 	if (second != NULL)
 		jobj(endpoints, second);
+	return first;
 }
 
 char *document_sandbox(const struct spec *s, const struct config *c)
@@ -182,6 +209,10 @@ char *document_egress(const struct spec *s, const struct config *c, unsigned api
 		auto_free char *pins = mem_printf("CAPYBARA_EGRESS_TEST_HOSTS=%s", s->test_hosts);
 		jadd_cstr(env, pins);
 	}
+	if (s->tcp_targets != NULL) {
+		auto_free char *targets = mem_printf("TCP_TARGETS=%s", s->tcp_targets);
+		jadd_cstr(env, targets);
+	}
 	put_labels(o, s, "egress");
 	struct json_object *host = put_hardening(o, EGRESS_PIDS, EGRESS_NANO_CPUS, EGRESS_MEMORY, RUNTIME_RUNC);
 	struct json_object *log = jobj(host, "LogConfig");
@@ -189,7 +220,7 @@ char *document_egress(const struct spec *s, const struct config *c, unsigned api
 	struct json_object *options = jobj(log, "Config");
 	jset_cstr(options, "max-size", "10m");
 	jset_cstr(options, "max-file", "2");
-	put_network(o, host, internal, api_minor >= API_MULTI_ENDPOINT ? c->network : NULL);
+	put_aliases(put_network(o, host, internal, api_minor >= API_MULTI_ENDPOINT ? c->network : NULL), s);
 	return jtext(o);
 }
 

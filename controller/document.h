@@ -9,7 +9,6 @@
 
 #include "controller/spec.h"
 
-#define EGRESS_PORT 3128
 
 /* API minors from which the engine can do something. */
 #define API_MULTI_ENDPOINT 44 /* several networks at create */

@@ -7,6 +7,7 @@
 
 #include "controller/clock.h"
 #include "controller/mem.h"
+#include "controller/pin.h"
 #include "controller/survey.h"
 #include "libgate/log.h"
 
@@ -95,17 +96,29 @@ static void execute(struct lifecycle *l, struct plan *plan, unsigned flags)
 	run_plan(l->controller->engine, plan, flags, left > 1 ? left : 1, &events, l);
 }
 
-static void on_ready(const struct engine_reply *reply, void *arg)
+static void on_pinned(const struct err *err, void *arg)
 {
 	struct lifecycle *l = arg;
 	struct plan plan;
 
-	if (reply->status != 200) {
-		finish(l, &reply->err);
+	if (err != NULL) {
+		finish(l, err);
 		return;
 	}
 	plan_create(&plan, &l->spec, l->controller->config, engine_api_minor(l->controller->engine));
 	execute(l, &plan, RUN_UNDO);
+}
+
+static void on_ready(const struct engine_reply *reply, void *arg)
+{
+	struct lifecycle *l = arg;
+
+	if (reply->status != 200)
+		finish(l, &reply->err);
+	else if (l->spec.tcp_targets == NULL)
+		on_pinned(NULL, l);
+	else
+		pin_targets(l->controller->base, NULL, &l->spec, on_pinned, l);
 }
 
 static void on_surveyed(struct survey_result *r, const struct err *err, void *arg)

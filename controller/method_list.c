@@ -8,6 +8,7 @@
 #include "controller/inventory.h"
 #include "controller/spec.h"
 #include "controller/survey.h"
+#include "controller/tcp_target.h"
 
 #define LIST_PATH "/containers/json?all=1&filters=%7B%22label%22%3A%5B%22dev.capybara.sandbox%3D1%22%5D%7D"
 
@@ -113,6 +114,15 @@ static void on_surveyed(struct survey_result *r, const struct err *err, void *ar
 		auto_free char *list = mem_strdup(r->spec.allow_hosts);
 		for (char *h = strtok_r(list, ",", &save); h != NULL; h = strtok_r(NULL, ",", &save))
 			jadd_cstr(hosts, h);
+		if (r->spec.tcp_targets != NULL) {
+			struct json_object *targets = jarr(o, "tcpTargets");
+			const char *rest = r->spec.tcp_targets;
+			struct tcp_target t;
+			while (tcp_target_next(&rest, &t)) {
+				auto_free char *text = mem_dup(t.text);
+				jadd_cstr(targets, text);
+			}
+		}
 		jset_cstr(o, "egressProxyState", inventory_state_name(r->inventory.egress.state));
 		jset_bool(o, "network", r->inventory.network[0] != '\0');
 	}
@@ -146,6 +156,7 @@ const struct method method_inspect = {
 	.result =
 		"{\"type\":\"object\",\"required\":[\"name\",\"state\"],\"properties\":{" SANDBOX_PROPERTIES ","
 		"\"maxCommandSeconds\":{\"type\":\"integer\"},\"allowHosts\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}},"
+		"\"tcpTargets\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}},"
 		"\"egressProxyState\":{\"type\":\"string\"},\"network\":{\"type\":\"boolean\"},\"memoryMb\":{\"type\":\"integer\"},"
 		"\"cpu\":{\"type\":\"number\"},\"startedAt\":{\"type\":\"string\"}}}",
 	.params = { { "id", PARAM_NAME, PARAM_REQUIRED, "the sandbox" } },

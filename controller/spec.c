@@ -8,6 +8,7 @@
 
 #include "controller/mem.h"
 #include "controller/name.h"
+#include "controller/tcp_target.h"
 
 #define DEFAULT_CPUS 1
 #define DEFAULT_MEMORY_MB 2048
@@ -37,6 +38,7 @@ void spec_release(struct spec *s)
 	free(s->name);
 	free(s->image);
 	free(s->allow_hosts);
+	free(s->tcp_targets);
 	free(s->test_hosts);
 	for (unsigned i = 0; i < s->nlabels; i++) {
 		free(s->labels[i].key);
@@ -112,6 +114,16 @@ static int read_allow_hosts(struct spec *s, const struct json_node *n, struct er
 	return 0;
 }
 
+static int read_tcp_targets(struct spec *s, const struct json_node *n, struct err *err)
+{
+	if (n->type != JSON_ARRAY)
+		return err_set(err, EINVAL, "limits.tcpTargets must be a list of HOST:PORT");
+	for (const struct json_node *t = n->child; t != NULL; t = t->next)
+		if (want_string(t, "an entry", err) != 0 || tcp_target_add(&s->tcp_targets, t->text, EGRESS_PORT, err) != 0)
+			return err_wrap(err, "limits.tcpTargets");
+	return 0;
+}
+
 static int read_limits(struct spec *s, const struct json_node *limits, struct err *err)
 {
 	int64_t mb = 0;
@@ -136,6 +148,8 @@ static int read_limits(struct spec *s, const struct json_node *limits, struct er
 				rc = err_set(err, EINVAL, "limits.egress must be none, open or allowlist");
 		} else if (slice_is(m->key, "allowHosts")) {
 			rc = read_allow_hosts(s, m, err);
+		} else if (slice_is(m->key, "tcpTargets")) {
+			rc = read_tcp_targets(s, m, err);
 		} else {
 			rc = unknown_member(m->key, "limits", err);
 		}
@@ -284,6 +298,10 @@ int spec_from_params(struct spec *s, const struct json_node *params, const struc
 		spec_release(s);
 		return err_set(err, EINVAL, "limits.allowHosts has a meaning only with egress: allowlist");
 	}
+	if (s->egress != EGRESS_ALLOWLIST && s->tcp_targets != NULL) {
+		spec_release(s);
+		return err_set(err, EINVAL, "limits.tcpTargets has a meaning only with egress: allowlist");
+	}
 	s->disk_unlimited = s->disk_mb > 0 && c->volume_driver == NULL;
 	return 0;
 }
@@ -309,6 +327,8 @@ int spec_from_labels(struct spec *s, struct slice name, const struct json_node *
 		free(s->allow_hosts);
 		s->allow_hosts = mem_dup(text);
 	}
+	if (json_get_string(labels, LABEL_TCP_TARGETS, &text))
+		s->tcp_targets = mem_dup(text);
 	if (json_get_string(labels, LABEL_TEST_HOSTS, &text))
 		s->test_hosts = mem_dup(text);
 	if (json_get_string(labels, LABEL_MAX_SECONDS, &text)) {

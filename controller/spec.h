@@ -19,6 +19,7 @@ enum egress { EGRESS_NONE, EGRESS_OPEN, EGRESS_ALLOWLIST };
 #define SPEC_MAX_HOSTS 256
 #define SPEC_MAX_LABELS 32
 #define SPEC_MAX_TEST_HOSTS 32
+#define EGRESS_PORT 3128 /* of the egress proxy, in the sandbox's network */
 
 /* Labels of every object of a sandbox. */
 #define LABEL_SANDBOX "dev.capybara.sandbox" /* "1" */
@@ -28,6 +29,7 @@ enum egress { EGRESS_NONE, EGRESS_OPEN, EGRESS_ALLOWLIST };
 #define LABEL_EGRESS "dev.capybara.sandbox.egress"
 #define LABEL_ALLOW_HOSTS "dev.capybara.sandbox.allow-hosts" /* comma-separated */
 #define LABEL_TEST_HOSTS "dev.capybara.sandbox.test-hosts"
+#define LABEL_TCP_TARGETS "dev.capybara.sandbox.tcp-targets" /* with their addresses: tcp_target.h */
 #define LABEL_RUNTIME "dev.capybara.sandbox.runtime"
 #define LABEL_MAX_SECONDS "dev.capybara.sandbox.max-command-seconds"
 
@@ -46,6 +48,7 @@ struct spec {
 	int64_t disk_mb; /* 0: not limited */
 	int64_t max_command_seconds;
 	char *allow_hosts; /* comma-separated, lower-case; "" for none */
+	char *tcp_targets; /* a list as tcp_target.h has it; NULL for none */
 	char *test_hosts; /* "host=addr,addr host=addr" as egressd takes it; NULL for none */
 	unsigned nlabels;
 	struct spec_label labels[SPEC_MAX_LABELS]; /* the client's own */

@@ -120,6 +120,12 @@ static int create_params(struct json_object *o, const struct arguments *a, struc
 		for (char *p = strtok_r(list, ", ", &save); p != NULL; p = strtok_r(NULL, ", ", &save))
 			jadd_cstr(hosts, p);
 	}
+	struct json_object *targets = NULL;
+	for (unsigned i = 0; arguments_item(a, "tcp-target", i) != NULL; i++) {
+		if (targets == NULL)
+			targets = jarr(limits, "tcpTargets");
+		jadd_cstr(targets, arguments_item(a, "tcp-target", i));
+	}
 	return put_map(o, "labels", a, "label", err) != 0 || put_test_hosts(o, a, err) != 0 ? -1 : 0;
 }
 
@@ -410,6 +416,7 @@ const struct verb verbs[] = {
 			{ "max-command-seconds", 0, OPTION_TEXT, "SECONDS", "bounds every command; 600" },
 			{ "egress", 0, OPTION_TEXT, "MODE", "none, open or allowlist" },
 			{ "allow-host", 0, OPTION_LIST, "HOST[,HOST]", "on the allowlist" },
+			{ "tcp-target", 0, OPTION_LIST, "[PORT=]HOST:PORT", "relayed, and pinned to what it resolves to now" },
 			{ "label", 0, OPTION_LIST, "NAME=VALUE", "a further label, dev.capybara.*" },
 			{ "test-host", 0, OPTION_LIST, "HOST=ADDRESS", "pin a host of the allowlist; for tests only" },
 			COMMON_OPTIONS,

@@ -97,7 +97,8 @@ static void test_documents(void)
 		"\"ReadonlyRootfs\":true", "\"IpcMode\":\"private\"", "\"Init\":true", "\"RestartPolicy\":{\"Name\":\"no\"}",
 		"\"dev.capybara.sandbox\":\"1\"", "\"dev.capybara.sandbox.name\":\"cap-a\"" };
 
-	make("{\"name\":\"cap-a\",\"limits\":{\"memoryMb\":100,\"diskMb\":20,\"allowHosts\":[\"a.example\"]},"
+	make("{\"name\":\"cap-a\",\"limits\":{\"memoryMb\":100,\"diskMb\":20,\"allowHosts\":[\"a.example\"],"
+		"\"tcpTargets\":[\"db.example:5432\",\"9000=db.example:1\",\"9001=mail.example:25\"]},"
 		"\"testOptions\":{\"egressTestHosts\":{\"a.example\":[\"10.0.0.1\",\"10.0.0.2\"],\"b.example\":[\"::1\"]}}}");
 	auto_free char *sandbox = document_sandbox(&spec, &config);
 	auto_free char *egress = document_egress(&spec, &config, 41);
@@ -116,6 +117,7 @@ static void test_documents(void)
 	has(sandbox, "\"Dns\":[\"127.0.0.1\"]", "sandbox");
 	has(sandbox, "\"NetworkMode\":\"cap-a-net\"", "sandbox");
 	has(sandbox, "\"EndpointsConfig\":{\"cap-a-net\":{}}", "sandbox");
+	has(sandbox, "tcp-targets\":\"5432=db.example:5432 9000=db.example:1 9001=mail.example:25\"", "sandbox");
 	has(sandbox, "\"HTTPS_PROXY=http://cap-a-egress:3128\"", "sandbox");
 	has(sandbox, "{\"Type\":\"volume\",\"Source\":\"cap-a-skills\",\"Target\":\"/skills\",\"ReadOnly\":true}", "sandbox");
 	has(egress, "\"PidsLimit\":64", "egress");
@@ -123,8 +125,9 @@ static void test_documents(void)
 	has(egress, "\"User\":\"65534:65534\"", "egress");
 	has(egress, "\"ALLOW_HOSTS=a.example\"", "egress");
 	has(egress, "\"CAPYBARA_EGRESS_TEST_HOSTS=a.example=10.0.0.1,10.0.0.2 b.example=::1\"", "egress");
-	has(egress, "\"EndpointsConfig\":{\"cap-a-net\":{}}", "egress");
-	has(egress44, "\"EndpointsConfig\":{\"cap-a-net\":{},\"capybara-sandbox\":{}}", "egress 1.44");
+	has(egress, "\"TCP_TARGETS=5432=db.example:5432 9000=db.example:1 9001=mail.example:25\"", "egress");
+	has(egress, "\"EndpointsConfig\":{\"cap-a-net\":{\"Aliases\":[\"db.example\",\"mail.example\"]}}", "egress");
+	has(egress44, "{\"cap-a-net\":{\"Aliases\":[\"db.example\",\"mail.example\"]},\"capybara-sandbox\":{}}", "egress 1.44");
 	has(network, "\"Internal\":true", "network");
 	has(network, "\"com.docker.network.bridge.inhibit_ipv4\":\"true\"", "network");
 	CU_ASSERT(strstr(network, "gateway_mode") == NULL);
