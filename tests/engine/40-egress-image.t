@@ -4,12 +4,19 @@
 . "$(dirname "$0")/lib.sh"
 
 container=egress-image-test
+origin=egress-image-origin
+# Echoes until the end of what it reads; perl is what the small image has.
+docker run -d --name "$origin" "$IMAGE" perl -MIO::Socket::INET -e '
+	my $s = IO::Socket::INET->new(Listen => 5, LocalPort => 7777, ReuseAddr => 1) or die;
+	while (my $c = $s->accept) { while (sysread $c, my $d, 262144) { print $c $d } close $c }' >/dev/null
+origin_address=$(docker inspect --format '{{.NetworkSettings.IPAddress}}' "$origin")
 start()
 {
 	docker run -d --name "$container" --memory 64m --read-only --cap-drop ALL --security-opt no-new-privileges --network "$1" \
-		-e ADMIN=127.0.0.1:9128 -e ALLOW_HOSTS="pin.test:80" -e CAPYBARA_EGRESS_TEST_HOSTS=pin.test=127.0.0.1 "${@:2}" "$EGRESS_IMAGE"
+		-e ADMIN=127.0.0.1:9128 -e ALLOW_HOSTS="pin.test:80 echo.test:7777" \
+		-e CAPYBARA_EGRESS_TEST_HOSTS="pin.test=127.0.0.1 echo.test=$origin_address" "${@:2}" "$EGRESS_IMAGE"
 }
-trap 'docker rm -f "$container" >/dev/null 2>&1; rm -rf "$scratch"' EXIT
+trap 'docker rm -f "$container" "$origin" >/dev/null 2>&1; rm -rf "$scratch"' EXIT
 status_of()
 {
 	docker run --rm --network none --pid "container:$container" "$IMAGE" cat /proc/1/status
@@ -27,6 +34,16 @@ health()
 {
 	docker run --rm --network "container:$container" "$IMAGE" bash -c "exec 3<>/dev/tcp/127.0.0.1/9128 &&
 		printf 'GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n' >&3 && cat <&3" | tail -n 1
+}
+# 32 MiB through a tunnel to the echo and back at the same time; what comes back is what was sent.
+moves_much()
+{
+	docker run --rm "$IMAGE" bash -c 'size=$((32 << 20)) want=$(seq 9999999 | head -c $size | sha256sum)
+		exec 3<>/dev/tcp/$1/3128 && printf "CONNECT echo.test:7777 HTTP/1.1\r\n\r\n" >&3 || exit
+		read -r line <&3 && [[ $line == "HTTP/1.1 200 "* ]] && read -r line <&3 || exit
+		seq 9999999 | head -c $size >&3 & got=$(head -c $size <&3 | sha256sum)
+		[ "$got" = "$want" ] || { echo "got $got, sent $want"; exit 1; }' - \
+		"$(docker inspect --format '{{.NetworkSettings.IPAddress}}' "$container")"
 }
 says()
 {
@@ -62,6 +79,7 @@ address=$(docker inspect --format '{{.NetworkSettings.IPAddress}}' "$container")
 like "a neighbour is refused with the reason" "host-not-allowed" \
 	"$(docker run --rm "$IMAGE" bash -c "exec 3<>/dev/tcp/$address/3128 &&
 		printf 'CONNECT evil.test:443 HTTP/1.1\r\n\r\n' >&3 && cat <&3")"
+ok "32 MiB each way arrive as they were sent" moves_much
 like "the decision is in the container's log" '"reason":"host-not-allowed"' "$(docker logs "$container" 2>&1)"
 ok "it stops when it is told to" docker stop -t 10 "$container"
 is "in order" 0 "$(docker inspect --format '{{.State.ExitCode}}' "$container")"
@@ -70,6 +88,8 @@ docker rm "$container" >/dev/null
 if [ "$HAVE_RUNSC" = yes ]; then
 	ok "it starts under runsc" start bridge --runtime runsc
 	ok "and answers its probe there" wait_for 60 healthy
+	ok "32 MiB each way arrive as they were sent there" moves_much
+	ok "and are counted" wait_for 20 says '"bytesIn":33554432,"bytesOut":33554432'
 	docker rm -f "$container" >/dev/null
 else
 	skip "under runsc" "the engine does not have the runtime"
