@@ -57,11 +57,43 @@ def reached(c, name, address, port):
     return c.call("exec", id=name, command=line, timeoutMs=20000)["stdout"]
 
 
+def apart(c, network, what):
+    """M listens on its address in the network, and N does not reach it there."""
+    i = c.start("exec", id=M, command=LISTEN)
+    check("A.egress.5", f"{what}: another sandbox listens", wait_for(lambda: reached(c, M, "127.0.0.1", 8098) == "hello", 30))
+    peer = inspect(M)["NetworkSettings"]["Networks"][network]["IPAddress"]
+    equal("A.egress.5", f"{what}: and is reached by itself", reached(c, M, peer, 8098), "hello")
+    equal("A.egress.5", f"{what}: but not from here", reached(c, N, peer, 8098), "")
+    c.notify("$/cancelRequest", id=i)
+    c.answer(i)
+
+
+# The engine's resolver is the server, whatever the machine's is: a name that the engine passes on is then heard.
+RESOLVER = 'f=$(readlink -m /etc/resolv.conf); mkdir -p "${f%/*}"; [ -e "$f" ] || : >"$f"; mount --bind "$1" "$f"'
+
+
 class Server:
     def __enter__(self):
+        gateway = subprocess.run([ENGINE, "gateway"], capture_output=True, text=True, check=True).stdout.strip()
+        with open(os.path.join(ENGINE_DIR, "resolv.conf"), "w", encoding="ascii") as f:
+            f.write(f"nameserver {gateway}\n")
+        engine = subprocess.run([ENGINE, "pid", ENGINE_DIR], capture_output=True, text=True, check=True).stdout.strip()
+        self.inside = ["nsenter", "--target", engine, "--mount", "--pid"]
+        subprocess.run([*self.inside, "sh", "-ec", RESOLVER, "sh", f.name], check=True)
         self.process = in_engine("python3", "-u", "-c", SERVER)
-        self.process.stdout.readline()
+        equal("A.egress.5", "a server listens on every address of the host, and is its resolver",
+              self.process.stdout.readline(), "ready\n")
+        self.hear(gateway)
         return self
+
+    def hear(self, gateway):
+        """What no sandbox of ours may: a plain container asks it for a name, and reaches it."""
+        plain = f"cap-plain{os.getpid()}"
+        docker("network", "create", plain)
+        line = f"timeout 5 getent hosts control.example; exec 3<>/dev/tcp/{gateway}/8099; echo GET / >&3; head -c 5 <&3"
+        said = docker("run", "--rm", "--network", plain, IMAGE, "bash", "-c", line, check_status=False)
+        docker("network", "rm", plain)
+        equal("A.egress.5", "a plain container reaches it", said, "HTTP/")
 
     def __exit__(self, *_):
         subprocess.run([ENGINE, "exec", ENGINE_DIR, "sh", "-c",
@@ -69,6 +101,8 @@ class Server:
                        capture_output=True)
         self.process.terminate()
         self.said = self.process.communicate()[0]
+        subprocess.run([*self.inside, "sh", "-c", 'umount "$(readlink -m /etc/resolv.conf)"'], check=True)
+        check("A.egress.5", "and its names are asked of it", "control" in self.said, self.said)
 
 
 def test_isolation():
@@ -97,17 +131,10 @@ def test_isolation():
             neighbours = [e.split() for e in x("tail -n +2 /proc/net/arp").splitlines()]
             equal("A.egress.2", "its only neighbour is its proxy",
                   [e[0] for e in neighbours if e[2] != "0x0" and e[0] != own], [])
-            i = c.start("exec", id=M, command=LISTEN)
-            check("A.egress.5", "another sandbox listens", wait_for(lambda: reached(c, M, "127.0.0.1", 8098) == "hello", 30))
-            peer = inspect(M)["NetworkSettings"]["Networks"][f"{M}-net"]["IPAddress"]
-            proxies = inspect(M + "-egress")["NetworkSettings"]["Networks"].values()
-            equal("A.egress.5", "and is reached by itself", reached(c, M, peer, 8098), "hello")
-            equal("A.egress.5", "but not from here", reached(c, N, peer, 8098), "")
-            for address in (n["IPAddress"] for n in proxies):
+            apart(c, f"{M}-net", "allowlist")
+            for address in (n["IPAddress"] for n in inspect(M + "-egress")["NetworkSettings"]["Networks"].values()):
                 line = f"timeout 3 bash -c 'exec 3<>/dev/tcp/{address}/3128 && echo up' 2>/dev/null"
                 equal("A.egress.5", f"nor is its proxy at {address}", x(line), "")
-            c.notify("$/cancelRequest", id=i)
-            c.answer(i)
         finally:
             for name in (N, M):
                 c.call("destroy", id=name)
@@ -119,13 +146,7 @@ def test_open():
         try:
             for name in (N, M):
                 c.call("create", name=name, limits={**LIMITS, "egress": "open"})
-            i = c.start("exec", id=M, command=LISTEN)
-            check("A.egress.5", "open: another sandbox listens", wait_for(lambda: reached(c, M, "127.0.0.1", 8098) == "hello", 30))
-            peer = inspect(M)["NetworkSettings"]["Networks"]["capybara-sandbox"]["IPAddress"]
-            equal("A.egress.5", "open: and is reached by itself", reached(c, M, peer, 8098), "hello")
-            equal("A.egress.5", "open: but not from here", reached(c, N, peer, 8098), "")
-            c.notify("$/cancelRequest", id=i)
-            c.answer(i)
+            apart(c, "capybara-sandbox", "open")
         finally:
             for name in (N, M):
                 c.call("destroy", id=name)
@@ -193,5 +214,6 @@ def test_names():
         equal("B.9", "leaves nothing", leftovers(N), [])
 
 
-run(test_none, test_names, test_allowlist, test_isolation, test_open)
+run(test_names)
+run_in(["runc/engine"], test_none, test_allowlist, test_isolation, test_open)
 done()
