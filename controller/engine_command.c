@@ -293,6 +293,11 @@ static void on_kill_grace(int fd, short what, void *arg)
 	struct slice mark = slice_str(op->own_mark);
 	struct err err = ERR_INIT;
 
+	/* How it ended is known; the mark behind its stdout is not coming: a child has read that output back. */
+	if (op->err_ended) {
+		command_ended(op);
+		return;
+	}
 	if (engine_kill_tagged(&op->backend->base, &mark, 1, on_second_kill, NULL, &err) != 0)
 		command_lost(op, "the command was to be killed, and the engine cannot be reached");
 }
