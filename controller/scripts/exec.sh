@@ -28,7 +28,15 @@ oom_count() {
 exec 3<&0 4>&1 5>&2 </dev/null >/dev/null 2>&1
 if [ "$nenv" = - ]; then
 	read -r _ size nenv count <&3
-	mapfile -d '' -t words < <(head -c "$size" <&3)
+	# By a file: from a pipe bash reads a byte a call, which takes gVisor minutes for a long command.
+	file=$(mktemp -p /dev/shm)
+	if [ -n "$file" ]; then
+		head -c "$size" <&3 >"$file"
+		mapfile -d '' -t words <"$file"
+		rm -f "$file"
+	else
+		mapfile -d '' -t words < <(head -c "$size" <&3)
+	fi
 	[ ${#words[@]} -eq $((count + 1)) ] && [ "${words[count]}" = . ] || exit 126
 	set -- "${words[@]:0:count}"
 	unset words

@@ -119,10 +119,10 @@ class Worker:
         self.plain = client(extra=["--network", self.network])
         self.last = None  # the operation whose sandbox can be gone on with
 
-    def through(self):
+    def through(self, timeout=TIMEOUT):
         """A new controller: it asks for the engine's version, too."""
         return client(endpoint="unix://" + self.faulty.path,
-                      extra=["--engine-timeout", str(TIMEOUT), "--network", self.network])
+                      extra=["--engine-timeout", str(timeout), "--network", self.network])
 
     def begin(self, operation):
         OPERATIONS[operation][0](self.plain, self.name)
@@ -139,7 +139,7 @@ class Worker:
         """What a clean run of the operation asks of the engine, each once."""
         self.begin(operation)
         self.faulty.seen = []
-        with self.through() as c:
+        with self.through(120) as c:
             kind = operate(c, operation, self.name)
         good = kind is None and OPERATIONS[operation][1](self.plain, self.name, None)
         seen = dict.fromkeys((m, self.template(path), self.template(named)) for m, path, named in self.faulty.seen)
