@@ -9,7 +9,6 @@
 
 #include "controller/spec.h"
 
-
 /* API minors from which the engine can do something. */
 #define API_MULTI_ENDPOINT 44 /* several networks at create */
 #define API_ISOLATED_GATEWAY 48 /* bridge gateway mode isolated */
