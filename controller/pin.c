@@ -7,8 +7,8 @@
 
 #include "controller/mem.h"
 #include "controller/tcp_target.h"
-#include "egressd/resolve.h"
 #include "libgate/addr.h"
+#include "libgate/dns_resolve.h"
 
 #define NAME_MS 5000 /* both questions of one name */
 
@@ -79,12 +79,12 @@ static int take_answer(struct pin *p, const struct answer *answer)
 	return 0;
 }
 
-static void on_resolved(enum reason reason, const struct answer *answer, void *arg)
+static void on_resolved(enum dns_result result, const struct answer *answer, void *arg)
 {
 	struct pin *p = arg;
 
-	if (reason != REASON_OK)
-		(void)refuse(p, reason_text(reason));
+	if (result != DNS_OK)
+		(void)refuse(p, dns_result_text(result));
 	else if (take_answer(p, answer) != 0)
 		err_wrap(&p->err, "limits.tcpTargets: %.*s:%u", SLICE_ARG(p->target.host), p->target.port);
 	event_active(p->step, EV_TIMEOUT, 0);
@@ -106,11 +106,11 @@ static bool is_test_host(const struct spec *s, struct slice host)
 static int ask(struct pin *p)
 {
 	struct host host;
-	enum reason why = host_parse(p->target.host, &host);
+	enum dns_result why = DNS_MALFORMED;
 
-	if (why == REASON_OK && resolve_start(p->resolver, &host, p, on_resolved, p, &why) != NULL)
+	if (host_take(&host, p->target.host) && resolve_start(p->resolver, &host, p, on_resolved, p, &why) != NULL)
 		return 0;
-	return refuse(p, reason_text(why));
+	return refuse(p, dns_result_text(why));
 }
 
 static void go_on(struct pin *p)

@@ -9,7 +9,7 @@
 #include "egressd/commands.h"
 #include "egressd/conf.h"
 #include "egressd/guard.h"
-#include "egressd/resolve.h"
+#include "libgate/dns_resolve.h"
 #include "libgate/buf.h"
 
 #define LINE_MAX_BYTES (256 * 1024)
@@ -22,7 +22,7 @@ struct checker {
 	struct guard guard;
 	struct buf out;
 	bool done;
-	enum reason reason;
+	enum dns_result result;
 	struct answer answer;
 };
 
@@ -115,12 +115,12 @@ static int check_addresses(char **texts)
 
 /* --- hosts ------------------------------------------------------------------------------------------------------- */
 
-static void on_resolved(enum reason reason, const struct answer *answer, void *arg)
+static void on_resolved(enum dns_result result, const struct answer *answer, void *arg)
 {
 	struct checker *c = arg;
 
 	c->done = true;
-	c->reason = reason;
+	c->result = result;
 	if (answer != NULL)
 		c->answer = *answer;
 }
@@ -128,7 +128,7 @@ static void on_resolved(enum reason reason, const struct answer *answer, void *a
 static enum reason resolve(struct checker *c, const struct host *host, bool *exempt)
 {
 	struct lookup_wait *wait;
-	enum reason why = REASON_OK;
+	enum dns_result why = DNS_OK;
 
 	answer_init(&c->answer);
 	c->answer.n = egress_conf_known(c->conf, host, c->answer.addrs, ANSWER_ADDRS_MAX, exempt);
@@ -137,11 +137,11 @@ static enum reason resolve(struct checker *c, const struct host *host, bool *exe
 	c->done = false;
 	wait = resolve_start(c->resolver, host, NULL, on_resolved, c, &why);
 	if (wait == NULL)
-		return why;
+		return reason_of_dns(why);
 	while (!c->done)
 		if (event_base_loop(c->base, EVLOOP_ONCE) != 0)
 			return REASON_INTERNAL;
-	return c->reason;
+	return reason_of_dns(c->result);
 }
 
 static void put_addresses(struct checker *c, uint16_t port, bool exempt)

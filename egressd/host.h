@@ -12,15 +12,9 @@
 #include <stdint.h>
 
 #include "egressd/reason.h"
+#include "libgate/dns_name.h"
 #include "libgate/slice.h"
 #include "libgate/util.h"
-
-#define HOST_MAX 253
-
-struct host {
-	uint8_t len;
-	char name[HOST_MAX + 1]; /* lower case, no trailing dot, terminated */
-};
 
 enum reason host_parse(struct slice text, struct host *out) MUSTCHECK;
 
@@ -29,10 +23,5 @@ bool port_parse(struct slice text, uint16_t *out) MUSTCHECK;
 
 /* "host:port"; a missing port is taken as dflt, or is REASON_PORT_SYNTAX when dflt is 0. */
 enum reason authority_parse(struct slice text, uint16_t dflt, struct host *host, uint16_t *port) MUSTCHECK;
-
-static inline struct slice host_slice(const struct host *h)
-{
-	return slice_make(h->name, h->len);
-}
 
 #endif

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "egressd/connect.h"
-#include "egressd/resolve.h"
+#include "libgate/dns_resolve.h"
 #include "egressd/session.h"
 #include "libgate/log.h"
 
@@ -44,13 +44,13 @@ static void connect_to(struct session *s, const struct addr *addrs, unsigned n, 
 		refuse(s, REASON_INTERNAL, NULL);
 }
 
-static void on_resolved(enum reason reason, const struct answer *answer, void *arg)
+static void on_resolved(enum dns_result result, const struct answer *answer, void *arg)
 {
 	struct session *s = arg;
 
 	s->lookup = NULL;
-	if (reason != REASON_OK)
-		refuse(s, reason, NULL);
+	if (result != DNS_OK)
+		refuse(s, reason_of_dns(result), NULL);
 	else
 		connect_to(s, answer->addrs, answer->n, false);
 }
@@ -75,7 +75,7 @@ static void find_addresses(struct session *s)
 	bool exempt;
 	unsigned n = egress_conf_known(e->conf, &s->dest.host, pins, ARRAY_SIZE(pins), &exempt);
 	const struct answer *known = n == 0 ? resolve_cached(e->resolver, &s->dest.host) : NULL;
-	enum reason why = REASON_OK;
+	enum dns_result why = DNS_OK;
 
 	if (n > 0) {
 		connect_to(s, pins, n, exempt);
@@ -92,7 +92,7 @@ static void find_addresses(struct session *s)
 	session_set_state(s, SESSION_RESOLVE, e->conf->timeouts.dns + 1000);
 	s->lookup = resolve_start(e->resolver, &s->dest.host, s->group, on_resolved, s, &why);
 	if (s->lookup == NULL)
-		refuse(s, why, NULL);
+		refuse(s, reason_of_dns(why), NULL);
 }
 
 void ladder_reconnect(struct session *s)

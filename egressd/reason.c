@@ -41,3 +41,20 @@ const char *reason_text(enum reason r)
 {
 	return row_of(r)->text;
 }
+
+enum reason reason_of_dns(enum dns_result r)
+{
+	static const enum reason reasons[DNS_RESULT_COUNT] = {
+		[DNS_OK] = REASON_OK,
+		[DNS_NXDOMAIN] = REASON_DNS_NXDOMAIN,
+		[DNS_EMPTY] = REASON_DNS_EMPTY,
+		[DNS_FAILED] = REASON_DNS_FAILED,
+		[DNS_MALFORMED] = REASON_DNS_MALFORMED,
+		[DNS_TOO_MANY] = REASON_DNS_TOO_MANY,
+		[DNS_TIMEOUT] = REASON_DNS_TIMEOUT,
+		[DNS_BUSY] = REASON_DNS_BUSY,
+		[DNS_NO_MEMORY] = REASON_INTERNAL,
+	};
+
+	return reasons[r];
+}

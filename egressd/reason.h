@@ -2,6 +2,8 @@
 #ifndef EGRESSD_REASON_H
 #define EGRESSD_REASON_H
 
+#include "libgate/dns_result.h"
+
 enum reason {
 	REASON_OK,
 #define ROW(sym, id, status, proxy_status, text) REASON_##sym,
@@ -9,6 +11,9 @@ enum reason {
 #undef ROW
 	REASON_COUNT
 };
+
+/* The reason with which a request ends whose host could not be resolved so. */
+enum reason reason_of_dns(enum dns_result r);
 
 const char *reason_id(enum reason r); /* "host-not-allowed"; of REASON_OK: "ok" */
 int reason_status(enum reason r);

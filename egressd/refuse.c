@@ -7,7 +7,7 @@
 
 #include "egressd/connect.h"
 #include "egressd/exchange.h"
-#include "egressd/resolve.h"
+#include "libgate/dns_resolve.h"
 #include "egressd/session.h"
 
 #define ANSWER_MS 15000

@@ -8,7 +8,7 @@
 #define EGRESSD_RELOAD_H
 
 #include "egressd/egress.h"
-#include "egressd/resolve.h"
+#include "libgate/dns_resolve.h"
 
 /* file NULL: the configuration is the environment's alone. Opens the audit file again in any case. */
 void reload(struct egress *e, const char *file);

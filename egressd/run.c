@@ -15,7 +15,7 @@
 #include "egressd/connect.h"
 #include "egressd/egress.h"
 #include "egressd/reload.h"
-#include "egressd/resolve.h"
+#include "libgate/dns_resolve.h"
 #include "egressd/room.h"
 #include "egressd/session.h"
 #include "egressd/status.h"

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "egressd/connect.h"
-#include "egressd/resolve.h"
+#include "libgate/dns_resolve.h"
 #include "libgate/log.h"
 
 #define CLIENT_IN_MAX (64 * 1024 + HTTP_MAX_HEAD)

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "egressd/egress.h"
-#include "egressd/resolve.h"
+#include "libgate/dns_resolve.h"
 #include "libgate/admin.h"
 #include "libgate/listen.h"
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "egressd/connect.h"
-#include "egressd/resolve.h"
+#include "libgate/dns_resolve.h"
 #include "libgate/log.h"
 #include "libgate/relay.h"
 
@@ -35,20 +35,20 @@ struct relayed {
 
 struct pinning {
 	struct target *target;
-	enum reason reason;
+	enum dns_result result;
 	bool done;
 };
 
-static void on_pinned(enum reason reason, const struct answer *answer, void *arg)
+static void on_pinned(enum dns_result result, const struct answer *answer, void *arg)
 {
 	struct pinning *p = arg;
 
 	p->done = true;
-	p->reason = reason;
-	if (reason != REASON_OK)
+	p->result = result;
+	if (result != DNS_OK)
 		return;
 	if (answer->n > CONF_TARGET_ADDRS_MAX) {
-		p->reason = REASON_DNS_TOO_MANY;
+		p->result = DNS_TOO_MANY;
 		return;
 	}
 	p->target->naddrs = answer->n;
@@ -58,13 +58,13 @@ static void on_pinned(enum reason reason, const struct answer *answer, void *arg
 static int resolve_target(struct egress *e, struct target *t, struct err *err)
 {
 	struct pinning p = { .target = t };
-	struct lookup_wait *wait = resolve_start(e->resolver, &t->host, NULL, on_pinned, &p, &p.reason);
+	struct lookup_wait *wait = resolve_start(e->resolver, &t->host, NULL, on_pinned, &p, &p.result);
 
 	while (wait != NULL && !p.done)
 		event_base_loop(e->base, EVLOOP_ONCE);
-	if (p.reason != REASON_OK)
+	if (p.result != DNS_OK)
 		return err_set(err, 0, "TCP target %s:%u cannot be pinned: %s", t->host.name, (unsigned)t->port,
-			reason_text(p.reason));
+			dns_result_text(p.result));
 	return 0;
 }
 

@@ -1,5 +1,5 @@
 /* c-ares on libevent: shared lookups of both families with one deadline, and a small cache. */
-#include "egressd/resolve.h"
+#include "libgate/dns_resolve.h"
 
 #define CARES_NO_DEPRECATED
 #include <ares.h>
@@ -42,7 +42,7 @@ struct lookup {
 	int64_t until_ms;
 	unsigned outstanding; /* questions */
 	bool done; /* the result was given out; nobody waits any more */
-	enum reason results[2]; /* of A and AAAA */
+	enum dns_result results[2]; /* of A and AAAA */
 	struct answer answer;
 	TAILQ_HEAD(, lookup_wait) waiters;
 };
@@ -229,31 +229,30 @@ static void lookup_free(struct lookup *l)
 }
 
 /* Both families together: what failed decides, else what is there. */
-static enum reason outcome(const struct lookup *l)
+static enum dns_result outcome(const struct lookup *l)
 {
 	for (unsigned i = 0; i < 2; i++)
-		if (l->results[i] != REASON_OK && l->results[i] != REASON_DNS_NXDOMAIN)
+		if (l->results[i] != DNS_OK && l->results[i] != DNS_NXDOMAIN)
 			return l->results[i];
 	if (l->answer.n > 0)
-		return REASON_OK;
-	return l->results[0] == REASON_DNS_NXDOMAIN && l->results[1] == REASON_DNS_NXDOMAIN ? REASON_DNS_NXDOMAIN
-																						: REASON_DNS_EMPTY;
+		return DNS_OK;
+	return l->results[0] == DNS_NXDOMAIN && l->results[1] == DNS_NXDOMAIN ? DNS_NXDOMAIN : DNS_EMPTY;
 }
 
 /* Gives the result to all who wait. They may start other lookups, also of this name. */
-static void give_out(struct lookup *l, enum reason reason)
+static void give_out(struct lookup *l, enum dns_result reason)
 {
 	struct lookup_wait *w;
 
 	l->done = true;
-	if (reason != REASON_OK)
+	if (reason != DNS_OK)
 		l->resolver->counts.failed++;
 	while ((w = TAILQ_FIRST(&l->waiters)) != NULL) {
 		resolve_cb cb = w->cb;
 		void *arg = w->arg;
 		TAILQ_REMOVE(&l->waiters, w, link);
 		free(w);
-		cb(reason, reason == REASON_OK ? &l->answer : NULL, arg);
+		cb(reason, reason == DNS_OK ? &l->answer : NULL, arg);
 	}
 }
 
@@ -264,8 +263,8 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	if (!l->done) {
-		enum reason r = l->outstanding == 0 ? outcome(l) : REASON_DNS_TIMEOUT;
-		if (r == REASON_OK)
+		enum dns_result r = l->outstanding == 0 ? outcome(l) : DNS_TIMEOUT;
+		if (r == DNS_OK)
 			remember(l->resolver, &l->host, &l->answer);
 		give_out(l, r);
 	}
@@ -273,22 +272,22 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 		lookup_free(l);
 }
 
-static enum reason of_status(int status)
+static enum dns_result of_status(int status)
 {
 	switch (status) {
 	case ARES_ENODATA:
-		return REASON_OK;
+		return DNS_OK;
 	case ARES_ENOTFOUND:
-		return REASON_DNS_NXDOMAIN;
+		return DNS_NXDOMAIN;
 	case ARES_ETIMEOUT:
-		return REASON_DNS_TIMEOUT;
+		return DNS_TIMEOUT;
 	case ARES_ENOMEM:
-		return REASON_INTERNAL;
+		return DNS_NO_MEMORY;
 	case ARES_EBADRESP:
 	case ARES_EFORMERR:
-		return REASON_DNS_MALFORMED;
+		return DNS_MALFORMED;
 	default:
-		return REASON_DNS_FAILED;
+		return DNS_FAILED;
 	}
 }
 
@@ -336,7 +335,7 @@ static void ask_both(struct lookup *l)
 {
 	answer_init(&l->answer);
 	for (unsigned which = 0; which < 2; which++)
-		l->results[which] = ask(l, which) ? REASON_OK : REASON_INTERNAL;
+		l->results[which] = ask(l, which) ? DNS_OK : DNS_NO_MEMORY;
 	if (l->outstanding == 0)
 		event_active(&l->deadline, EV_TIMEOUT, 0);
 	set_timer(l->resolver);
@@ -392,13 +391,13 @@ static struct lookup *lookup_new(struct resolver *r, const struct host *host, co
 }
 
 struct lookup_wait *resolve_start(struct resolver *r, const struct host *host, const void *group, resolve_cb cb,
-	void *arg, enum reason *why)
+	void *arg, enum dns_result *why)
 {
 	struct lookup *l = find_lookup(r, host);
 	struct lookup_wait *w;
 
 	if (l == NULL && !has_room(r, group)) {
-		*why = REASON_DNS_BUSY;
+		*why = DNS_BUSY;
 		return NULL;
 	}
 	w = calloc(1, sizeof(*w));
@@ -406,7 +405,7 @@ struct lookup_wait *resolve_start(struct resolver *r, const struct host *host, c
 		l = lookup_new(r, host, group);
 	if (w == NULL || l == NULL) {
 		free(w);
-		*why = REASON_INTERNAL;
+		*why = DNS_NO_MEMORY;
 		return NULL;
 	}
 	w->lookup = l;

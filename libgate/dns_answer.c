@@ -1,5 +1,5 @@
 /* Reads one DNS answer message and keeps the addresses of the name that was asked for. */
-#include "egressd/answer.h"
+#include "libgate/dns_answer.h"
 
 #include <string.h>
 
@@ -101,33 +101,33 @@ static bool same_host(const struct host *a, const struct host *b)
 	return a->len > 0 && a->len == b->len && memcmp(a->name, b->name, a->len) == 0;
 }
 
-/* The header and the question; REASON_OK with *at at the first answer record. */
-static enum reason read_question(const struct message *m, const struct host *name, uint16_t type, size_t *at)
+/* The header and the question; DNS_OK with *at at the first answer record. */
+static enum dns_result read_question(const struct message *m, const struct host *name, uint16_t type, size_t *at)
 {
 	struct host asked;
 	unsigned rcode;
 
 	if (m->len < HEADER)
-		return REASON_DNS_MALFORMED;
+		return DNS_MALFORMED;
 	if ((m->p[2] & 0x80) == 0 || (m->p[2] & 0x78) != 0 || u16(m, 4) != 1) /* a response, opcode 0, one question */
-		return REASON_DNS_MALFORMED;
+		return DNS_MALFORMED;
 	*at = HEADER;
 	if (!read_name(m, at, &asked) || *at + 4 > m->len || !same_host(&asked, name) || u16(m, *at) != type ||
 		u16(m, *at + 2) != CLASS_IN)
-		return REASON_DNS_MALFORMED;
+		return DNS_MALFORMED;
 	*at += 4;
 	rcode = m->p[3] & 0x0f;
 	if (rcode == 3)
-		return REASON_DNS_NXDOMAIN;
+		return DNS_NXDOMAIN;
 	if (rcode != 0)
-		return REASON_DNS_FAILED;
+		return DNS_FAILED;
 	if ((m->p[2] & 0x02) != 0) /* truncated, and the question over TCP did not help */
-		return REASON_DNS_FAILED;
-	return REASON_OK;
+		return DNS_FAILED;
+	return DNS_OK;
 }
 
 /* The alias of `name`, if the message has one; records may stand in any order. */
-static enum reason find_alias(const struct message *m, size_t at, unsigned count, const struct host *name,
+static enum dns_result find_alias(const struct message *m, size_t at, unsigned count, const struct host *name,
 	struct host *alias, uint32_t *ttl, bool *found)
 {
 	struct record r;
@@ -135,34 +135,34 @@ static enum reason find_alias(const struct message *m, size_t at, unsigned count
 	*found = false;
 	for (unsigned i = 0; i < count; i++) {
 		if (!read_record(m, &at, &r))
-			return REASON_DNS_MALFORMED;
+			return DNS_MALFORMED;
 		if (r.type != TYPE_CNAME || r.class != CLASS_IN || !same_host(&r.owner, name) || *found)
 			continue;
 		size_t data = r.data;
 		if (!read_name(m, &data, alias) || data != r.data + r.data_len)
-			return REASON_DNS_MALFORMED;
+			return DNS_MALFORMED;
 		*found = true;
 		if (r.ttl < *ttl)
 			*ttl = r.ttl;
 	}
-	return REASON_OK;
+	return DNS_OK;
 }
 
-static enum reason collect(const struct message *m, size_t at, unsigned count, const struct host *name, uint16_t type,
-	uint32_t *ttl, struct answer *out)
+static enum dns_result collect(const struct message *m, size_t at, unsigned count, const struct host *name,
+	uint16_t type, uint32_t *ttl, struct answer *out)
 {
 	uint16_t size = type == DNS_TYPE_A ? 4 : 16;
 	struct record r;
 
 	for (unsigned i = 0; i < count; i++) {
 		if (!read_record(m, &at, &r))
-			return REASON_DNS_MALFORMED;
+			return DNS_MALFORMED;
 		if (r.type != type || r.class != CLASS_IN || !same_host(&r.owner, name))
 			continue;
 		if (r.data_len != size)
-			return REASON_DNS_MALFORMED;
+			return DNS_MALFORMED;
 		if (out->n == ANSWER_ADDRS_MAX)
-			return REASON_DNS_TOO_MANY;
+			return DNS_TOO_MANY;
 		struct addr *a = &out->addrs[out->n++];
 		memset(a, 0, sizeof(*a));
 		a->len = (uint8_t)size;
@@ -170,10 +170,10 @@ static enum reason collect(const struct message *m, size_t at, unsigned count, c
 		if (r.ttl < *ttl)
 			*ttl = r.ttl;
 	}
-	return REASON_OK;
+	return DNS_OK;
 }
 
-enum reason answer_read(const void *message, size_t len, const struct host *name, uint16_t type, struct answer *out)
+enum dns_result answer_read(const void *message, size_t len, const struct host *name, uint16_t type, struct answer *out)
 {
 	const struct message m = { message, len };
 	struct host current = *name, alias;
@@ -181,24 +181,24 @@ enum reason answer_read(const void *message, size_t len, const struct host *name
 	unsigned count, before = out->n;
 	size_t at = 0;
 	bool found = true;
-	enum reason r = read_question(&m, name, type, &at);
+	enum dns_result r = read_question(&m, name, type, &at);
 
-	if (r != REASON_OK)
+	if (r != DNS_OK)
 		return r;
 	count = u16(&m, 6);
 	if (count > ANSWER_RECORDS_MAX)
-		return REASON_DNS_TOO_MANY;
+		return DNS_TOO_MANY;
 	for (int i = 0; i < ANSWER_ALIASES_MAX && found; i++) {
 		r = find_alias(&m, at, count, &current, &alias, &ttl, &found);
-		if (r != REASON_OK)
+		if (r != DNS_OK)
 			return r;
 		if (found)
 			current = alias;
 	}
 	if (found) /* a loop, or a chain that nobody has */
-		return REASON_DNS_MALFORMED;
+		return DNS_MALFORMED;
 	r = collect(&m, at, count, &current, type, &ttl, out);
-	if (r == REASON_OK && out->n > before && ttl < out->ttl)
+	if (r == DNS_OK && out->n > before && ttl < out->ttl)
 		out->ttl = ttl;
 	return r;
 }

@@ -4,15 +4,15 @@
  * A name is as it is asked for: the caller asks only for what its rules allow. A failure of either question fails the name;
  * that one family does not exist is no failure. Equal names share one lookup. Answers are kept by their TTL, bounded.
  */
-#ifndef EGRESSD_RESOLVE_H
-#define EGRESSD_RESOLVE_H
+#ifndef GATE_DNS_RESOLVE_H
+#define GATE_DNS_RESOLVE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "egressd/answer.h"
-#include "egressd/host.h"
-#include "egressd/reason.h"
+#include "libgate/dns_answer.h"
+#include "libgate/dns_name.h"
+#include "libgate/dns_result.h"
 #include "libgate/err.h"
 #include "libgate/util.h"
 
@@ -42,17 +42,17 @@ int resolver_change(struct resolver *r, const struct resolver_settings *settings
 /* The addresses of the resolvers themselves; returns how many were written. */
 unsigned resolver_servers(struct resolver *r, struct addr *out, unsigned max);
 
-/* REASON_OK with the answer, or why there is none. Never called by resolve_start(). */
-typedef void (*resolve_cb)(enum reason reason, const struct answer *answer, void *arg);
+/* DNS_OK with the answer, or why there is none. Never called by resolve_start(). */
+typedef void (*resolve_cb)(enum dns_result reason, const struct answer *answer, void *arg);
 
 /* An answer that is still good; NULL otherwise. Valid until the next turn of the loop. */
 const struct answer *resolve_cached(struct resolver *r, const struct host *host);
 
 bool resolve_pending(struct resolver *r, const struct host *host); /* a lookup of the name is under way, to be shared */
 
-/* NULL with *why (REASON_DNS_BUSY, REASON_INTERNAL). group: any pointer that names the group; compared, never followed. */
+/* NULL with *why (DNS_BUSY, DNS_NO_MEMORY). group: any pointer that names the group; compared, never followed. */
 struct lookup_wait *resolve_start(struct resolver *r, const struct host *host, const void *group, resolve_cb cb,
-	void *arg, enum reason *why) MUSTCHECK;
+	void *arg, enum dns_result *why) MUSTCHECK;
 void resolve_cancel(struct lookup_wait *w); /* NULL: nothing */
 
 struct resolver_counts {

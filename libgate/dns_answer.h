@@ -4,15 +4,15 @@
  * Aliases are followed from the question's name inside the message; an address record under any other name is not an
  * answer. More addresses than can be kept refuse the whole: an address that was not seen could not be checked.
  */
-#ifndef EGRESSD_ANSWER_H
-#define EGRESSD_ANSWER_H
+#ifndef GATE_DNS_ANSWER_H
+#define GATE_DNS_ANSWER_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "egressd/host.h"
-#include "egressd/reason.h"
 #include "libgate/addr.h"
+#include "libgate/dns_name.h"
+#include "libgate/dns_result.h"
 #include "libgate/util.h"
 
 #define ANSWER_ADDRS_MAX 256
@@ -35,10 +35,10 @@ static inline void answer_init(struct answer *a)
 }
 
 /*
- * Adds the addresses to out (which may hold those of the other question). REASON_OK also when there are none;
- * REASON_DNS_NXDOMAIN, REASON_DNS_FAILED, REASON_DNS_MALFORMED, REASON_DNS_TOO_MANY.
+ * Adds the addresses to out (which may hold those of the other question). DNS_OK also when there are none;
+ * DNS_NXDOMAIN, DNS_FAILED, DNS_MALFORMED, DNS_TOO_MANY.
  */
-enum reason answer_read(const void *message, size_t len, const struct host *name, uint16_t type,
+enum dns_result answer_read(const void *message, size_t len, const struct host *name, uint16_t type,
 	struct answer *out) MUSTCHECK;
 
 #endif
