@@ -16,7 +16,7 @@ cleanup()
 	[ -z "$proxy" ] || kill "$proxy"
 	docker rm -f "$container" "$name" >/dev/null 2>&1
 	[ ! -d "$remote" ] || "$engine" remove "$remote"
-	rm -rf "$scratch"
+	rm -rf "$scratch" "$ENGINE_DIR/deployed.json"
 }
 trap cleanup EXIT
 
@@ -53,9 +53,10 @@ is "it holds the program, and the names of two users" "dockerproxy etc/group etc
 docker rm "$container" >/dev/null
 mapfile -t rights < <(rights)
 is "compose.yaml says eight things of its rights" 8 "${#rights[@]}"
-cp "$top/conf/compose-dockerproxy.json" "$scratch/dockerproxy.json"
+# Where the engine sees it, too, when it has a tree of its own.
+cp "$top/conf/compose-dockerproxy.json" "$ENGINE_DIR/deployed.json"
 ok "it starts with the rights of compose.yaml" docker run -d --name "$container" "${rights[@]}" -p 127.0.0.1:2375:2375 \
-	-v "$scratch/dockerproxy.json:/etc/dockerproxy.json:ro" -v "${DOCKER_HOST#unix://}:/var/run/docker.sock" \
+	-v "$ENGINE_DIR/deployed.json:/etc/dockerproxy.json:ro" -v "${DOCKER_HOST#unix://}:/var/run/docker.sock" \
 	"$image" run --config /etc/dockerproxy.json
 ok "and answers" wait_for 20 contained version
 is "its master holds three rights, its worker is nobody and holds none; both have a system call filter" \
