@@ -109,7 +109,7 @@ void command_resize(struct op *op, const struct frame *f)
 static void start_kill(struct runner *r, struct op *op, int64_t now_us)
 {
 	struct command *c = &op->u.command;
-	struct kill_target target = { .leader = c->exited ? 0 : c->pid, .exec = c->id, .limit = c->limit };
+	struct kill_target target = { .leader = c->exited ? 0 : c->pid, .exec = c->id, .limits = &c->limit, .nlimits = 1 };
 
 	if (op->kill.phase == KILL_IDLE)
 		tree_start(&r->tree, &op->kill, &target, now_us);

@@ -112,6 +112,18 @@ static void on_file(struct runner *r, const struct frame *f, int64_t now_us)
 		file_start(r, op, f, now_us);
 }
 
+/* The limits of the commands under way that bear one of the tags, behind the tags. */
+static void add_limits(struct runner *r, struct op *op, struct kill_target *target, size_t used)
+{
+	size_t at = (used + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
+	uint64_t *limits = (uint64_t *)(void *)(op->buf + at);
+
+	target->limits = limits;
+	for (unsigned i = 0; i < OP_MAX && at + (target->nlimits + 1) * sizeof(uint64_t) <= OP_BUF; i++)
+		if (r->ops[i].kind == OP_COMMAND && kill_target_has_tag(target, r->ops[i].u.command.tag))
+			limits[target->nlimits++] = r->ops[i].u.command.limit;
+}
+
 static void on_kill_tagged(struct runner *r, const struct frame *f, int64_t now_us)
 {
 	struct op *op = admit(r, f, OP_KILL, FRAME_KILLED);
@@ -130,6 +142,7 @@ static void on_kill_tagged(struct runner *r, const struct frame *f, int64_t now_
 	}
 	target.all = target.ntags == 0;
 	target.tags = op->buf;
+	add_limits(r, op, &target, used);
 	tree_start(&r->tree, &op->kill, &target, now_us);
 }
 

@@ -34,7 +34,7 @@ static bool spared(const struct proc *p)
 	return p->pid == 1 || p->pid == getpid() || p->runner || p->zombie || p->denied;
 }
 
-static bool tag_of(const struct kill_target *target, const char *tag)
+bool kill_target_has_tag(const struct kill_target *target, const char *tag)
 {
 	const char *at = target->tags;
 
@@ -42,6 +42,17 @@ static bool tag_of(const struct kill_target *target, const char *tag)
 		return false;
 	for (unsigned i = 0; i < target->ntags; i++, at += strlen(at) + 1)
 		if (strcmp(at, tag) == 0)
+			return true;
+	return false;
+}
+
+/* A process that is just becoming a program, or has thrown its environment away, has its command's limit all the same. */
+static bool has_limit(const struct kill_target *target, const struct proc *p)
+{
+	if (p->exec[0] != '\0' || p->limit == 0)
+		return false;
+	for (unsigned i = 0; i < target->nlimits; i++)
+		if (target->limits[i] == p->limit)
 			return true;
 	return false;
 }
@@ -54,9 +65,7 @@ static bool is_target(const struct kill_target *target, const struct proc *p)
 		return true;
 	if (target->exec != NULL && strcmp(p->exec, target->exec) == 0)
 		return true;
-	if (target->limit != 0 && p->exec[0] == '\0' && p->limit == target->limit)
-		return true;
-	return tag_of(target, p->tag);
+	return has_limit(target, p) || kill_target_has_tag(target, p->tag);
 }
 
 /* A session of the marked process's own kind: not the one that a runner or pid 1 lives in. */

@@ -22,7 +22,8 @@ struct kill_target {
 	bool all; /* every process that the sandbox user may signal, except runners and pid 1 */
 	pid_t leader; /* a command's first process, 0: none */
 	const char *exec; /* a command's id, NULL: none */
-	uint64_t limit; /* its RLIMIT_MSGQUEUE, 0: none */
+	const uint64_t *limits; /* RLIMIT_MSGQUEUE of nlimits commands: what tells a process that shows no environment */
+	unsigned nlimits;
 	const char *tags; /* ntags strings, each with its NUL, NULL: none */
 	unsigned ntags;
 };
@@ -47,7 +48,11 @@ struct tree {
 	struct proc_table tables[2];
 };
 
+/* Is the tag one of the target's? */
+bool kill_target_has_tag(const struct kill_target *target, const char *tag);
+
 void tree_init(struct tree *t, int proc_fd);
+/* What the target points to stays until the job is done. */
 void tree_start(struct tree *t, struct kill_job *job, const struct kill_target *target, int64_t now_us);
 /* One scan for all jobs, when it is due. jobs[] holds every job that is neither idle nor done. */
 void tree_step(struct tree *t, struct kill_job *const *jobs, unsigned njobs, int64_t now_us);
