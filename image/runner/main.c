@@ -68,9 +68,13 @@ static void raise_files(struct runner *r)
 static void catch_signals(void)
 {
 	struct sigaction child = { .sa_handler = on_child, .sa_flags = SA_RESTART | SA_NOCLDSTOP };
-	struct sigaction ignore = { .sa_handler = SIG_IGN };
+	struct sigaction ignore = { .sa_handler = SIG_IGN }, dfl = { .sa_handler = SIG_DFL }, old;
 	sigset_t blocked;
 
+	/* What the runner's own starter ignored would stay ignored in every command. */
+	for (int signo = 1; signo < NSIG; signo++)
+		if (sigaction(signo, NULL, &old) == 0 && old.sa_handler == SIG_IGN)
+			(void)sigaction(signo, &dfl, NULL);
 	sigaction(SIGCHLD, &child, NULL);
 	sigaction(SIGPIPE, &ignore, NULL);
 	sigemptyset(&blocked);
