@@ -178,7 +178,7 @@ static void must_deny(const struct table *t, const struct change *c, const char 
 	json_get_string(o.answer, "reason", &have);
 	UNIT_CHECK(o.rc == 1, "%.*s: allowed: %.*s", SLICE_ARG(c->at), SLICE_ARG(buf_slice(&body)));
 	UNIT_CHECK(reason == NULL || slice_is(have, reason), "%.*s: %.*s, not %s", SLICE_ARG(c->at), SLICE_ARG(have),
-		reason);
+		reason != NULL ? reason : "any");
 	/* The field's own place, or one inside; a folded name's is as it was spelled. */
 	UNIT_CHECK(reason != NULL || (at.len >= c->at.len && slice_eq(slice_make(at.p, c->at.len), c->at)),
 		"%.*s: at %.*s: %.*s", SLICE_ARG(c->at), SLICE_ARG(at), SLICE_ARG(buf_slice(&body)));
