@@ -16,12 +16,10 @@
 
 #include "controller/channel.h"
 #include "controller/runner.h"
+#include "tests/runner/room.h"
 #include "tests/unit/unit.h"
 
 #define PATIENCE_S 30
-
-static const char *program;
-static char dir[64];
 
 /* Copies between the socket and a runner's pipes; what comes out gets the engine's 8-byte headers. */
 static void engine_stub(int sock, const char *path)
@@ -146,7 +144,7 @@ static void world_new(struct world *w)
 	struct runner_owner owner = { want_stream, no_runner, suspect, freed, w };
 
 	memset(w, 0, sizeof(*w));
-	w->path = program;
+	w->path = room_program;
 	w->base = event_base_new();
 	channel_set_init(&w->channels, w->base);
 	w->runner = runner_new(&w->channels, &owner);
@@ -446,7 +444,7 @@ static void test_files(void)
 	char path[128];
 
 	world_new(&w);
-	snprintf(path, sizeof(path), "%s/a/file", dir);
+	snprintf(path, sizeof(path), "%s/a/file", room_dir);
 	go_file(&w, &put, &(struct file_request){
 		.kind = FILE_WRITE, .path = slice_str(path), .mode = 0600, .make_parents = true });
 	CU_ASSERT_TRUE(wait_for(&w, &put.done));
@@ -585,7 +583,7 @@ static void test_hostile_runner(void)
 		struct got g = { .hold = true };
 		int fd;
 
-		snprintf(path, sizeof(path), "%s/hostile%zu", dir, i);
+		snprintf(path, sizeof(path), "%s/hostile%zu", room_dir, i);
 		int n = snprintf(script, sizeof(script), "%s%s\n", hello, cases[i].says);
 		fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0755);
 		CU_ASSERT_EQUAL_FATAL(write(fd, script, (size_t)n), n);
@@ -615,48 +613,12 @@ static const struct unit_test tests[] = {
 	{ "hostile runner", test_hostile_runner },
 };
 
-static int in_namespace(int argc, char **argv)
+static uid_t sandbox_user(void)
 {
-	int status;
-
-	if (mount("none", "/proc", NULL, MS_REC | MS_PRIVATE, NULL) != 0 || mount("proc", "/proc", "proc", 0, NULL) != 0) {
-		perror("mount");
-		return 99;
-	}
-	signal(SIGPIPE, SIG_IGN);
-	snprintf(dir, sizeof(dir), "/tmp/runner-test-XXXXXX");
-	if (mkdtemp(dir) == NULL || chown(dir, 1000, 1000) != 0)
-		return 99;
-	status = unit_main("runner client", tests, ARRAY_SIZE(tests), argc, argv);
-	if (fork() == 0) {
-		execlp("rm", "rm", "-rf", dir, (char *)NULL);
-		_exit(127);
-	}
-	wait(NULL);
-	return status;
+	return 1000;
 }
 
 int main(int argc, char **argv)
 {
-	int status;
-	pid_t pid;
-
-	program = getenv("SANDBOX_RUNNER");
-	if (program == NULL)
-		program = "image/runner/sandbox-runner";
-	if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0) {
-		fprintf(stderr, "runner client: skipped, it needs namespaces of its own (run as root): %s\n", strerror(errno));
-		return 77;
-	}
-	pid = fork();
-	if (pid == 0) {
-		status = in_namespace(argc, argv);
-		fflush(NULL);
-		_exit(status);
-	}
-	if (pid < 0 || waitpid(pid, &status, 0) != pid)
-		status = 98 << 8;
-	/* Not by return: a leak check cannot start its helper once processes go to another namespace. */
-	fflush(NULL);
-	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 98);
+	return room_run("runner client", sandbox_user, tests, ARRAY_SIZE(tests), argc, argv);
 }

@@ -13,47 +13,8 @@
 
 #include "image/runner/clock.h"
 #include "image/runner/outcome.h"
-#include "tests/runner/peer.h"
-#include "tests/unit/unit.h"
+#include "tests/runner/steps.h"
 
-#define WINDOW 262144
-static const char *program;
-static char dir[64]; /* the sandbox user's own */
-
-static bool ended(struct peer *p, uint32_t c, enum frame_end end, uint64_t status)
-{
-	return peer_num(p, c, FRAME_ATTR_END) == end && peer_num(p, c, FRAME_ATTR_STATUS) == status;
-}
-
-static bool exited(struct peer *p, uint32_t c, uint64_t status)
-{
-	return ended(p, c, FRAME_END_EXITED, status);
-}
-
-static struct peer *fresh(void)
-{
-	struct peer *p = peer_new(program);
-
-	CU_ASSERT_PTR_NOT_NULL_FATAL(p);
-	peer_hello(p, WINDOW);
-	return p;
-}
-
-static uint32_t run(struct peer *p, const char *line)
-{
-	uint32_t c = peer_start(p, &(struct peer_command){ .line = line });
-
-	CU_ASSERT_TRUE(peer_wait(p, c));
-	return c;
-}
-
-static uint32_t begin(struct peer *p, const struct peer_command *command)
-{
-	uint32_t c = peer_start(p, command);
-
-	CU_ASSERT_TRUE(peer_wait_started(p, c));
-	return c;
-}
 
 /* Processes whose command line is exactly "sleep SECONDS". */
 static unsigned sleepers(const char *seconds)
@@ -229,10 +190,10 @@ static void test_stolen_output(void)
 
 	snprintf(line, sizeof(line),
 		"exec 3</proc/self/fd/1; (while kill -0 $$; do sleep 0.01; done; head -c %d <&3 >/dev/null; : >%s/stolen; sleep 4712)"
-		" 2>/dev/null & head -c 300000 /dev/zero", 300000 - WINDOW, dir);
+		" 2>/dev/null & head -c 300000 /dev/zero", 300000 - WINDOW, room_dir);
 	c = peer_start(p, &(struct peer_command){ .line = line, .hold = true });
 	CU_ASSERT_TRUE(peer_wait_out(p, c, WINDOW));
-	snprintf(line, sizeof(line), "while ! test -e %s/stolen; do sleep 0.01; done", dir);
+	snprintf(line, sizeof(line), "while ! test -e %s/stolen; do sleep 0.01; done", room_dir);
 	other = run(p, line);
 	CU_ASSERT_TRUE(exited(p, other, 0));
 	peer_op(p, c)->hold = false;
@@ -252,14 +213,14 @@ static void test_background_child(void)
 
 	snprintf(line, sizeof(line),
 		"(trap 'echo broken >%s/broken' PIPE; for i in 1 2 3 4 5 6 7 8 9 10; do head -c 20000 /dev/zero; sleep 0.05; done;"
-		" echo alive >%s/alive) & echo hi", dir, dir);
+		" echo alive >%s/alive) & echo hi", room_dir, room_dir);
 	c = peer_start(p, &(struct peer_command){ .line = line });
 	other = peer_start(p, &(struct peer_command){ .line = "echo other" });
 	CU_ASSERT_TRUE(peer_wait(p, other));
 	CU_ASSERT_TRUE(peer_wait(p, c));
 	CU_ASSERT_PTR_NOT_NULL(strstr(peer_op(p, c)->out, "hi\n"));
 	CU_ASSERT_TRUE(exited(p, c, 0));
-	snprintf(line, sizeof(line), "while ! test -e %s/alive; do sleep 0.01; done; test ! -e %s/broken", dir, dir);
+	snprintf(line, sizeof(line), "while ! test -e %s/alive; do sleep 0.01; done; test ! -e %s/broken", room_dir, room_dir);
 	c = run(p, line);
 	CU_ASSERT_TRUE(exited(p, c, 0));
 	c = peer_start(p, &(struct peer_command){ .line = "yes & echo $!" });
@@ -347,7 +308,7 @@ static bool there(const char *name)
 	char path[128];
 	struct stat st;
 
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	snprintf(path, sizeof(path), "%s/%s", room_dir, name);
 	return stat(path, &st) == 0;
 }
 
@@ -361,7 +322,7 @@ static void check_output_before_timeout(struct peer *p)
 	int64_t limit_ms = 200;
 	uint32_t c;
 
-	snprintf(line, sizeof(line), "echo partial; : >%s/wrote; sleep 4000", dir);
+	snprintf(line, sizeof(line), "echo partial; : >%s/wrote; sleep 4000", room_dir);
 	do {
 		c = peer_start(p, &(struct peer_command){ .line = line, .timeout_ms = limit_ms });
 		CU_ASSERT_TRUE(peer_wait(p, c));
@@ -454,14 +415,14 @@ static void test_stream_end(void)
 	char line[256];
 	int64_t limit_ms = 2000;
 
-	snprintf(line, sizeof(line), "while ! test -e %s/closed; do sleep 0.05; done; echo still >%s/still; sleep 4300", dir, dir);
+	snprintf(line, sizeof(line), "while ! test -e %s/closed; do sleep 0.05; done; echo still >%s/still; sleep 4300", room_dir, room_dir);
 	do {
 		struct peer *p = fresh();
 		char path[128];
 
 		begin(p, &(struct peer_command){ .line = line, .timeout_ms = limit_ms });
 		peer_close(p);
-		snprintf(path, sizeof(path), "%s/closed", dir);
+		snprintf(path, sizeof(path), "%s/closed", room_dir);
 		CU_ASSERT_EQUAL(close(creat(path, 0644)), 0);
 		/* The command runs on to its limit, then nothing is left, the runner included. */
 		CU_ASSERT_EQUAL(waitpid(p->pid, NULL, 0), p->pid);
@@ -495,8 +456,8 @@ static void test_outcomes(void)
 	bool in_time;
 	uint32_t c;
 
-	snprintf(path, sizeof(path), "%s/outcomes", dir);
-	p = peer_new_with(program, path);
+	snprintf(path, sizeof(path), "%s/outcomes", room_dir);
+	p = peer_new_with(room_program, path);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(p);
 	peer_hello(p, WINDOW);
 	began = clock_us();
@@ -527,10 +488,10 @@ static void test_outcomes_in_the_way(void)
 	char path[128], target[128];
 	struct stat st;
 
-	snprintf(path, sizeof(path), "%s/trap", dir);
-	snprintf(target, sizeof(target), "%s/target", dir);
+	snprintf(path, sizeof(path), "%s/trap", room_dir);
+	snprintf(target, sizeof(target), "%s/target", room_dir);
 	for (int kind = 0; kind < 3; kind++) {
-		struct peer *p = peer_new_with(program, path);
+		struct peer *p = peer_new_with(room_program, path);
 
 		CU_ASSERT_PTR_NOT_NULL_FATAL(p);
 		int made = kind == 0 ? mkfifo(path, 0666) : kind == 1 ? symlink(target, path) : mkdir(path, 0777);
@@ -588,7 +549,7 @@ static void test_protocol_faults(void)
 		peer_free(p);
 	}
 	{
-		struct peer *p = peer_new(program);
+		struct peer *p = peer_new(room_program);
 
 		peer_plain(p, FRAME_PING, 0);
 		CU_ASSERT_TRUE(peer_wait_eof(p));
@@ -689,258 +650,6 @@ static void test_many_at_once(void)
 	peer_free(p);
 }
 
-/* ---- files ---- */
-
-static const char *at(const char *name)
-{
-	static char text[4][512];
-	static unsigned next;
-	char *out = text[next++ % 4];
-
-	snprintf(out, sizeof(text[0]), "%s/%s", dir, name);
-	return out;
-}
-
-static uint32_t file(struct peer *p, enum frame_file_kind kind, const char *path, uint64_t flags)
-{
-	uint32_t c = peer_file(p, &(struct peer_file){ .kind = kind, .path = path, .flags = flags, .mode = -1 });
-
-	CU_ASSERT_TRUE(kind == FRAME_FILE_WRITE || peer_wait(p, c));
-	return c;
-}
-
-static uint32_t put(struct peer *p, const char *path, const char *text, uint64_t flags, int64_t mode)
-{
-	uint32_t c = peer_file(p, &(struct peer_file){ .kind = FRAME_FILE_WRITE, .path = path, .flags = flags, .mode = mode });
-
-	peer_stdin(p, c, text, strlen(text));
-	peer_plain(p, FRAME_STDIN_END, c);
-	CU_ASSERT_TRUE(peer_wait(p, c));
-	return c;
-}
-
-#define CODE(p, c) peer_num((p), (c), FRAME_ATTR_CODE)
-
-static void test_file_write(void)
-{
-	struct peer *p = fresh();
-	struct stat st;
-	uint32_t c;
-
-	c = put(p, at("w"), "one\n", 0, -1);
-	CU_ASSERT_EQUAL(CODE(p, c), 0);
-	CU_ASSERT_EQUAL(peer_num(p, c, FRAME_ATTR_SIZE), 4);
-	CU_ASSERT_EQUAL(peer_num(p, c, FRAME_ATTR_MODE), 0644);
-	CU_ASSERT_EQUAL(CODE(p, put(p, at("w"), "more\n", FRAME_FILE_APPEND, -1)), 0);
-	c = run(p, "true");
-	c = file(p, FRAME_FILE_READ, at("w"), 0);
-	CU_ASSERT_STRING_EQUAL(peer_op(p, c)->out, "one\nmore\n");
-	/* Shorter content leaves no tail; the mode stays, or is as asked. */
-	CU_ASSERT_EQUAL(chmod(at("w"), 0755), 0);
-	CU_ASSERT_EQUAL(peer_num(p, put(p, at("w"), "x", 0, -1), FRAME_ATTR_MODE), 0755);
-	CU_ASSERT_EQUAL(peer_num(p, put(p, at("w"), "x", 0, 0600), FRAME_ATTR_MODE), 0600);
-	CU_ASSERT_STRING_EQUAL(peer_op(p, file(p, FRAME_FILE_READ, at("w"), 0))->out, "x");
-	CU_ASSERT_EQUAL(CODE(p, put(p, at("w"), "y", FRAME_FILE_EXCLUSIVE, -1)), EEXIST);
-	CU_ASSERT_EQUAL(CODE(p, put(p, at("new"), "y", FRAME_FILE_EXCLUSIVE, -1)), 0);
-	CU_ASSERT_EQUAL(CODE(p, put(p, at("a/b/c/d"), "deep", 0, -1)), ENOENT);
-	CU_ASSERT_EQUAL(CODE(p, put(p, at("a/b/c/d"), "deep", FRAME_FILE_PARENTS, -1)), 0);
-	CU_ASSERT_EQUAL(CODE(p, put(p, at("a/b"), "dir", 0, -1)), EISDIR);
-	CU_ASSERT_EQUAL(CODE(p, put(p, "/proc/self/comm", "x", 0, -1)), EACCES);
-	CU_ASSERT_EQUAL(CODE(p, put(p, "/dev/null", "x", 0, -1)), EINVAL);
-	CU_ASSERT_EQUAL(CODE(p, put(p, "/etc/capybara", "x", 0, -1)), EACCES);
-	CU_ASSERT_EQUAL(CODE(p, put(p, "relative", "x", 0, -1)), EINVAL);
-	/* Through a symlink the target is replaced and the link stays; a fifo is not touched. */
-	CU_ASSERT_EQUAL(symlink("w", at("link")), 0);
-	CU_ASSERT_EQUAL(CODE(p, put(p, at("link"), "through", 0, -1)), 0);
-	CU_ASSERT_STRING_EQUAL(peer_op(p, file(p, FRAME_FILE_READ, at("w"), 0))->out, "through");
-	CU_ASSERT_TRUE(lstat(at("link"), &st) == 0 && S_ISLNK(st.st_mode));
-	CU_ASSERT_EQUAL(symlink("loop", at("loop")), 0);
-	CU_ASSERT_EQUAL(CODE(p, put(p, at("loop"), "x", 0, -1)), ELOOP);
-	CU_ASSERT_EQUAL(mkfifo(at("fifo"), 0666), 0);
-	CU_ASSERT_EQUAL(CODE(p, put(p, at("fifo"), "x", 0, -1)), EINVAL);
-	/* A write that is given up, or whose controller goes away, leaves the old file and nothing else. */
-	c = file(p, FRAME_FILE_WRITE, at("w"), 0);
-	peer_stdin(p, c, "half", 4);
-	peer_plain(p, FRAME_KILL, c);
-	CU_ASSERT_TRUE(peer_wait(p, c));
-	CU_ASSERT_EQUAL(CODE(p, c), ECANCELED);
-	c = file(p, FRAME_FILE_WRITE, at("w"), 0);
-	peer_stdin(p, c, "half", 4);
-	peer_free(p);
-	p = fresh();
-	CU_ASSERT_STRING_EQUAL(peer_op(p, file(p, FRAME_FILE_READ, at("w"), 0))->out, "through");
-	c = file(p, FRAME_FILE_LIST, dir, 0);
-	CU_ASSERT_PTR_NULL(strstr(peer_op(p, c)->names, ".capybara-write"));
-	CU_ASSERT_PTR_NOT_NULL(strstr(peer_op(p, c)->names, "fifo\n"));
-	peer_free(p);
-}
-
-static void test_file_read(void)
-{
-	static char big[5 << 20];
-	struct peer *p = fresh();
-	uint32_t c;
-
-	for (size_t i = 0; i < sizeof(big); i++)
-		big[i] = (char)(i * 7 % 251);
-	c = file(p, FRAME_FILE_WRITE, at("big"), 0);
-	peer_stdin(p, c, big, sizeof(big));
-	peer_plain(p, FRAME_STDIN_END, c);
-	CU_ASSERT_TRUE(peer_wait(p, c));
-	c = file(p, FRAME_FILE_READ, at("big"), 0);
-	CU_ASSERT_EQUAL(peer_op(p, c)->out_len, sizeof(big));
-	CU_ASSERT_EQUAL(memcmp(peer_op(p, c)->out, big, sizeof(big)), 0);
-	CU_ASSERT_EQUAL(peer_num(p, c, FRAME_ATTR_FLAGS), 0);
-	c = peer_file(p, &(struct peer_file){
-		.kind = FRAME_FILE_READ, .path = at("big"), .offset = 1000, .limit = 100000, .mode = -1 });
-	CU_ASSERT_TRUE(peer_wait(p, c));
-	CU_ASSERT_EQUAL(peer_op(p, c)->out_len, 100000);
-	CU_ASSERT_EQUAL(memcmp(peer_op(p, c)->out, big + 1000, 100000), 0);
-	CU_ASSERT_EQUAL(peer_num(p, c, FRAME_ATTR_FLAGS), FRAME_DONE_TRUNCATED);
-	CU_ASSERT_EQUAL(peer_num(p, c, FRAME_ATTR_SIZE), sizeof(big));
-	c = peer_file(p, &(struct peer_file){
-		.kind = FRAME_FILE_READ, .path = at("big"), .offset = sizeof(big) - 5, .limit = 5, .mode = -1 });
-	CU_ASSERT_TRUE(peer_wait(p, c));
-	CU_ASSERT_EQUAL(peer_op(p, c)->out_len, 5);
-	CU_ASSERT_EQUAL(peer_num(p, c, FRAME_ATTR_FLAGS), 0);
-	c = peer_file(p, &(struct peer_file){
-		.kind = FRAME_FILE_READ, .path = at("big"), .offset = sizeof(big) + 5, .mode = -1 });
-	CU_ASSERT_TRUE(peer_wait(p, c));
-	CU_ASSERT_EQUAL(CODE(p, c), 0);
-	CU_ASSERT_EQUAL(peer_op(p, c)->out_len, 0);
-	CU_ASSERT_EQUAL(CODE(p, file(p, FRAME_FILE_READ, at("missing"), 0)), ENOENT);
-	CU_ASSERT_EQUAL(CODE(p, file(p, FRAME_FILE_READ, dir, 0)), EISDIR);
-	CU_ASSERT_EQUAL(CODE(p, file(p, FRAME_FILE_READ, "/dev/zero", 0)), EINVAL);
-	CU_ASSERT_EQUAL(CODE(p, file(p, FRAME_FILE_READ, "/etc/shadow", 0)), EACCES);
-	CU_ASSERT_EQUAL(mkfifo(at("fifo2"), 0666), 0);
-	CU_ASSERT_EQUAL(CODE(p, file(p, FRAME_FILE_READ, at("fifo2"), 0)), EINVAL);
-	c = file(p, FRAME_FILE_READ, "/proc/uptime", 0); /* of size 0, yet with content */
-	CU_ASSERT_TRUE(peer_op(p, c)->out_len > 3);
-	if (p->features & FRAME_FEATURE_OPENAT2)
-		CU_ASSERT_EQUAL(CODE(p, file(p, FRAME_FILE_READ, "/proc/self/exe", 0)), ELOOP);
-	peer_free(p);
-}
-
-static void test_file_stat_list_remove(void)
-{
-	struct peer *p = fresh();
-	uint32_t c;
-	char name[600];
-
-	CU_ASSERT_TRUE(exited(p, run(p, "true"), 0));
-	c = put(p, at("s\nline'\"\xff"), "12345", 0, 0640);
-	CU_ASSERT_EQUAL(CODE(p, c), 0);
-	c = file(p, FRAME_FILE_STAT, at("s\nline'\"\xff"), 0);
-	CU_ASSERT_EQUAL(peer_num(p, c, FRAME_ATTR_TYPE), FRAME_TYPE_REGULAR);
-	CU_ASSERT_EQUAL(peer_num(p, c, FRAME_ATTR_SIZE), 5);
-	CU_ASSERT_EQUAL(peer_num(p, c, FRAME_ATTR_MODE), 0640);
-	CU_ASSERT_EQUAL(peer_num(p, c, FRAME_ATTR_UID), peer_uid());
-	CU_ASSERT_EQUAL(symlink("nowhere", at("dangling")), 0);
-	c = file(p, FRAME_FILE_STAT, at("dangling"), 0);
-	CU_ASSERT_EQUAL(peer_num(p, c, FRAME_ATTR_TYPE), FRAME_TYPE_SYMLINK);
-	CU_ASSERT_TRUE(slice_is(frame_bytes(&peer_op(p, c)->end_frame, FRAME_ATTR_TARGET), "nowhere"));
-	c = file(p, FRAME_FILE_STAT, at("dangling"), FRAME_FILE_FOLLOW);
-	CU_ASSERT_EQUAL(CODE(p, c), 0);
-	CU_ASSERT_EQUAL(peer_num(p, c, FRAME_ATTR_TYPE), UINT64_MAX);
-	CU_ASSERT_EQUAL(peer_num(p, file(p, FRAME_FILE_STAT, "/", 0), FRAME_ATTR_TYPE), FRAME_TYPE_DIRECTORY);
-	CU_ASSERT_EQUAL(peer_num(p, file(p, FRAME_FILE_STAT, "/dev/null", 0), FRAME_ATTR_TYPE), FRAME_TYPE_OTHER);
-
-	CU_ASSERT_TRUE(exited(p, run(p, "true"), 0));
-	snprintf(name, sizeof(name), "mkdir -p %s/t/u/v && touch %s/t/{1..1500} %s/t/u/v/x && ln -s / %s/t/u/root", dir, dir,
-		dir, dir);
-	CU_ASSERT_TRUE(exited(p, run(p, name), 0));
-	c = file(p, FRAME_FILE_LIST, at("t"), 0);
-	CU_ASSERT_EQUAL(peer_op(p, c)->entries, 1501);
-	CU_ASSERT_EQUAL(peer_num(p, c, FRAME_ATTR_FLAGS), 0);
-	c = peer_file(p, &(struct peer_file){ .kind = FRAME_FILE_LIST, .path = at("t"), .limit = 10, .mode = -1 });
-	CU_ASSERT_TRUE(peer_wait(p, c));
-	CU_ASSERT_EQUAL(peer_op(p, c)->entries, 10);
-	CU_ASSERT_EQUAL(peer_num(p, c, FRAME_ATTR_FLAGS), FRAME_DONE_TRUNCATED);
-	CU_ASSERT_EQUAL(CODE(p, file(p, FRAME_FILE_LIST, at("t/1"), 0)), ENOTDIR);
-
-	CU_ASSERT_EQUAL(CODE(p, file(p, FRAME_FILE_REMOVE, at("t"), 0)), ENOTEMPTY);
-	CU_ASSERT_EQUAL(CODE(p, file(p, FRAME_FILE_REMOVE, at("dangling"), 0)), 0);
-	CU_ASSERT_EQUAL(CODE(p, file(p, FRAME_FILE_REMOVE, at("dangling"), 0)), ENOENT);
-	CU_ASSERT_EQUAL(CODE(p, file(p, FRAME_FILE_REMOVE, at("t"), FRAME_FILE_RECURSIVE)), 0);
-	CU_ASSERT_EQUAL(access(at("t"), F_OK), -1);
-	CU_ASSERT_EQUAL(CODE(p, file(p, FRAME_FILE_REMOVE, "/etc/passwd", 0)), EACCES);
-	peer_free(p);
-}
-
-static uint64_t confined(struct peer *p, enum frame_file_kind kind, const char *path, const char *root)
-{
-	const char *const roots[] = { "/no/such/root", root, NULL };
-	uint32_t c = peer_file(p, &(struct peer_file){
-		.kind = kind, .path = path, .roots = roots, .mode = -1, .flags = kind == FRAME_FILE_STAT ? FRAME_FILE_FOLLOW : 0 });
-
-	if (kind == FRAME_FILE_WRITE)
-		peer_plain(p, FRAME_STDIN_END, c);
-	CU_ASSERT_TRUE(peer_wait(p, c));
-	return CODE(p, c);
-}
-
-static void test_file_roots(void)
-{
-	struct peer *p = fresh();
-	char line[1024], root[128];
-
-	snprintf(root, sizeof(root), "%s/root", dir);
-	snprintf(line, sizeof(line),
-		"cd %s && mkdir -p root/in/side outside && echo s >outside/secret && echo i >root/in/file && "
-		"ln -s ../outside root/out && ln -s /etc root/etc && ln -s in root/inner && ln -s ../outside/secret root/f && "
-		"ln -s root rootlink", dir);
-	CU_ASSERT_TRUE(exited(p, run(p, line), 0));
-	CU_ASSERT_EQUAL(confined(p, FRAME_FILE_READ, at("root/in/file"), root), 0);
-	CU_ASSERT_EQUAL(confined(p, FRAME_FILE_LIST, at("root"), root), 0);
-	CU_ASSERT_EQUAL(confined(p, FRAME_FILE_WRITE, at("root/in/new"), root), 0);
-	CU_ASSERT_EQUAL(confined(p, FRAME_FILE_READ, at("outside/secret"), root), EXDEV);
-	CU_ASSERT_EQUAL(confined(p, FRAME_FILE_READ, at("rootx"), root), EXDEV);
-	CU_ASSERT_EQUAL(confined(p, FRAME_FILE_READ, at("root/in/../../outside/secret"), root), EXDEV);
-	CU_ASSERT_NOT_EQUAL(confined(p, FRAME_FILE_READ, at("root/out/secret"), root), 0);
-	CU_ASSERT_NOT_EQUAL(confined(p, FRAME_FILE_READ, at("root/etc/passwd"), root), 0);
-	CU_ASSERT_NOT_EQUAL(confined(p, FRAME_FILE_READ, at("root/f"), root), 0);
-	CU_ASSERT_NOT_EQUAL(confined(p, FRAME_FILE_WRITE, at("root/f"), root), 0);
-	CU_ASSERT_NOT_EQUAL(confined(p, FRAME_FILE_WRITE, at("root/out/new"), root), 0);
-	CU_ASSERT_NOT_EQUAL(confined(p, FRAME_FILE_REMOVE, at("root/out/secret"), root), 0);
-	CU_ASSERT_NOT_EQUAL(confined(p, FRAME_FILE_STAT, at("root/out/secret"), root), 0);
-	CU_ASSERT_NOT_EQUAL(confined(p, FRAME_FILE_READ, at("rootlink/in/file"), at("rootlink")), 0);
-	CU_ASSERT_EQUAL(access(at("outside/secret"), F_OK), 0);
-	CU_ASSERT_EQUAL(access(at("outside/new"), F_OK), -1);
-	peer_free(p);
-}
-
-/* A symlink that is swapped all the time between a directory inside and one outside never lets a byte of the outside in. */
-static void test_file_race(void)
-{
-	struct peer *p = fresh();
-	char line[1024], root[128];
-	uint32_t racer;
-	unsigned leaks = 0, reads = 0;
-
-	snprintf(root, sizeof(root), "%s/race", dir);
-	snprintf(line, sizeof(line),
-		"cd %s && mkdir -p race/a race/real out2 && echo in >race/real/f && echo out >out2/f && echo r && "
-		"exec perl -e 'while (1) { rename \"race/a\", \"race/b\"; symlink \"../out2\", \"race/a\"; "
-		"unlink \"race/a\"; symlink \"real\", \"race/a\"; unlink \"race/a\"; rename \"race/b\", \"race/a\"; }'", dir);
-	racer = begin(p, &(struct peer_command){ .line = line });
-	CU_ASSERT_TRUE(peer_wait_out(p, racer, 2));
-	for (int i = 0; i < 3000; i++) {
-		const char *const roots[] = { root, NULL };
-		uint32_t c = peer_file(p, &(struct peer_file){
-			.kind = FRAME_FILE_READ, .path = at("race/a/f"), .roots = roots, .mode = -1 });
-
-		CU_ASSERT_TRUE_FATAL(peer_wait(p, c));
-		leaks += strcmp(peer_op(p, c)->out, "out\n") == 0;
-		reads += strcmp(peer_op(p, c)->out, "in\n") == 0;
-	}
-	CU_ASSERT_EQUAL(leaks, 0);
-	if (p->features & FRAME_FEATURE_OPENAT2)
-		CU_ASSERT_TRUE(reads > 0);
-	peer_plain(p, FRAME_KILL, racer);
-	CU_ASSERT_TRUE(peer_wait(p, racer));
-	peer_free(p);
-}
-
 static const struct unit_test tests[] = {
 	{ "ends", test_ends },
 	{ "start failures", test_start_failures },
@@ -964,63 +673,9 @@ static const struct unit_test tests[] = {
 	{ "requests refused", test_requests_refused },
 	{ "split at every byte", test_split_at_every_byte },
 	{ "many at once", test_many_at_once },
-	{ "file write", test_file_write },
-	{ "file read", test_file_read },
-	{ "file stat, list, remove", test_file_stat_list_remove },
-	{ "file roots", test_file_roots },
-	{ "file race", test_file_race },
 };
-
-static int in_namespace(int argc, char **argv)
-{
-	int status;
-
-	if (mount("none", "/proc", NULL, MS_REC | MS_PRIVATE, NULL) != 0 || mount("proc", "/proc", "proc", 0, NULL) != 0) {
-		perror("mount");
-		return 99;
-	}
-	signal(SIGPIPE, SIG_IGN);
-	snprintf(dir, sizeof(dir), "/tmp/runner-test-XXXXXX");
-	if (mkdtemp(dir) == NULL || chown(dir, peer_uid(), peer_uid()) != 0)
-		return 99;
-	umask(0);
-	status = unit_main("runner", tests, ARRAY_SIZE(tests), argc, argv);
-	if (fork() == 0) {
-		execlp("rm", "rm", "-rf", dir, (char *)NULL);
-		_exit(127);
-	}
-	wait(NULL);
-	return status;
-}
 
 int main(int argc, char **argv)
 {
-	int status;
-	pid_t pid;
-
-	program = getenv("SANDBOX_RUNNER");
-	if (program == NULL)
-		program = "image/runner/sandbox-runner";
-	if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0) {
-		fprintf(stderr, "runner: skipped, it needs namespaces of its own (run as root): %s\n", strerror(errno));
-		return 77;
-	}
-	pid = fork();
-	if (pid == 0) {
-		/* Not pid 1 itself: that one is spared and reaps what loses its parents. */
-		pid = fork();
-		if (pid == 0) {
-			status = in_namespace(argc, argv);
-			fflush(NULL);
-			_exit(status);
-		}
-		for (;;)
-			if (wait(&status) == pid)
-				_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 98);
-	}
-	if (pid < 0 || waitpid(pid, &status, 0) != pid)
-		return 98;
-	/* Not by return: a leak check cannot start its helper once processes go to another namespace. */
-	fflush(NULL);
-	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 98);
+	return room_run("runner", peer_uid, tests, ARRAY_SIZE(tests), argc, argv);
 }
