@@ -54,6 +54,19 @@ void controller_release(struct controller *c)
 	channel_set_release(&c->channels);
 }
 
+void controller_close(struct controller *c)
+{
+	struct sandbox *s, *next;
+
+	engine_close(c->engine);
+	for (s = TAILQ_FIRST(&c->sandboxes); s != NULL; s = next) {
+		s->users++; /* the last of its commands lets go of it */
+		drop_backends(s);
+		next = TAILQ_NEXT(s, link);
+		sandbox_put(s);
+	}
+}
+
 static void on_turn(evutil_socket_t fd, short what, void *arg)
 {
 	struct sandbox *s = arg;

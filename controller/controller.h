@@ -64,6 +64,11 @@ struct controller {
 int controller_init(struct controller *c, struct event_base *base, const struct config *config,
 	struct err *err) MUSTCHECK;
 void controller_release(struct controller *c);
+/*
+ * Brings everything under way to its end, from the loop and within seconds, whatever engine and sandboxes do: what was
+ * begun is reported as unknown, the rest as given up. What is asked for after that is given up, too.
+ */
+void controller_close(struct controller *c);
 
 /* The entry of a name, made when missing; held until sandbox_put(). */
 struct sandbox *sandbox_get(struct controller *c, struct slice name) MUSTCHECK;

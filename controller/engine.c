@@ -38,6 +38,7 @@ struct engine_call {
 	bool refused; /* the proxy's own refusal */
 	unsigned asked; /* the minor version that the request named; 0: none */
 	bool repeated; /* under another version */
+	bool closing; /* it was there when the engine was last looked through for what has to end */
 	time_t date;
 	char policy[80];
 	unsigned version;
@@ -62,6 +63,7 @@ struct engine {
 	struct call_list calls;
 	struct socket_list sockets;
 	struct engine_call *ping; /* the negotiation under way */
+	struct event *closer; /* ends calls from the loop; NULL: open */
 	struct json_doc *doc;
 	unsigned api_minor;
 };
@@ -496,15 +498,24 @@ static void negotiate(struct engine *e, int64_t timeout_ms)
 	start_call(e->ping);
 }
 
+static void begin_call(struct engine_call *call)
+{
+	struct engine *e = call->engine;
+
+	if (e->closer != NULL)
+		event_active(e->closer, EV_TIMEOUT, 0);
+	else if (e->api_minor > 0)
+		start_call(call);
+	else
+		negotiate(e, call->timeout_ms);
+}
+
 struct engine_call *engine_stream(struct engine *e, const char *method, const char *path, int64_t timeout_ms,
 	engine_data_cb data, engine_cb cb, void *arg)
 {
 	struct engine_call *call = new_call(e, method, path, NULL, timeout_ms, data, cb, arg);
 
-	if (e->api_minor > 0)
-		start_call(call);
-	else
-		negotiate(e, timeout_ms);
+	begin_call(call);
 	return call;
 }
 
@@ -513,10 +524,7 @@ struct engine_call *engine_call(struct engine *e, const char *method, const char
 {
 	struct engine_call *call = new_call(e, method, path, body, timeout_ms, NULL, cb, arg);
 
-	if (e->api_minor > 0)
-		start_call(call);
-	else
-		negotiate(e, timeout_ms);
+	begin_call(call);
 	return call;
 }
 
@@ -524,18 +532,60 @@ struct engine_call *engine_ready(struct engine *e, int64_t timeout_ms, engine_cb
 {
 	struct engine_call *call = new_call(e, "GET", "/version", NULL, timeout_ms, NULL, cb, arg);
 
-	if (e->api_minor > 0) {
-		start_call(call);
-	} else {
+	if (e->api_minor == 0)
 		call->state = CALL_READY_ONLY;
-		negotiate(e, timeout_ms);
-	}
+	begin_call(call);
 	return call;
 }
 
 void engine_cancel(struct engine_call *call)
 {
 	call_free(call);
+}
+
+static bool reads_only(const struct engine_call *call)
+{
+	return strcmp(call->method, "GET") == 0 || strcmp(call->method, "HEAD") == 0;
+}
+
+static void end_call(struct engine_call *call)
+{
+	struct engine_reply reply = { .err = ERR_INIT };
+
+	reply.maybe_done = call->state == CALL_SENT && !reads_only(call);
+	if (reply.maybe_done)
+		err_set(&reply.err, EINPROGRESS, "%s %s: the controller ended before the engine answered", call->method,
+			call->path);
+	else
+		err_set(&reply.err, ECANCELED, "%s %s: the controller ends", call->method, call->path);
+	finish(call, &reply);
+}
+
+/* Callbacks may cancel other calls and make new ones, which come to their end in another turn. */
+static void on_closer(evutil_socket_t fd, short what, void *arg)
+{
+	struct engine *e = arg;
+	struct engine_call *call;
+
+	TAILQ_FOREACH (call, &e->calls, link)
+		call->closing = true;
+	do {
+		TAILQ_FOREACH (call, &e->calls, link)
+			if (call->closing)
+				break;
+		if (call != NULL)
+			end_call(call);
+	} while (call != NULL);
+}
+
+void engine_close(struct engine *e)
+{
+	if (e->closer != NULL)
+		return;
+	e->closer = evtimer_new(e->base, on_closer, e);
+	if (e->closer == NULL)
+		abort();
+	event_active(e->closer, EV_TIMEOUT, 0);
 }
 
 unsigned engine_api_minor(const struct engine *e)
@@ -618,6 +668,8 @@ void engine_free(struct engine *e)
 	}
 	if (e->timer != NULL)
 		event_free(e->timer);
+	if (e->closer != NULL)
+		event_free(e->closer);
 	json_doc_free(e->doc);
 	free(e);
 }

@@ -47,6 +47,11 @@ struct engine_call *engine_call(struct engine *e, const char *method, const char
 struct engine_call *engine_stream(struct engine *e, const char *method, const char *path, int64_t timeout_ms,
 	engine_data_cb data, engine_cb cb, void *arg);
 void engine_cancel(struct engine_call *call);
+/*
+ * Nothing is sent any more: open calls end from the loop, what may have taken effect as unknown (EINPROGRESS) and the rest as
+ * given up (ECANCELED), and so does every later call.
+ */
+void engine_close(struct engine *e);
 
 /* Negotiates if that has not happened yet, then calls cb with a reply that only says whether it worked. */
 struct engine_call *engine_ready(struct engine *e, int64_t timeout_ms, engine_cb cb, void *arg);

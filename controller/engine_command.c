@@ -312,11 +312,21 @@ static void send_kill(struct exec_op *op)
 		op_arm(op, 1, on_kill_grace);
 }
 
+static void on_kill_unstarted(int fd, short what, void *arg)
+{
+	struct exec_op *op = arg;
+
+	if (op->state == OP_CREATING)
+		command_start_failed(op, ECANCELED, "ended before it was started");
+}
+
 static void command_kill(struct exec_op *op)
 {
 	op->want_kill = true;
 	if (op->state == OP_OPEN && !op->kill_sent)
 		send_kill(op);
+	else if (op->state == OP_CREATING)
+		op_arm(op, 1, on_kill_unstarted); /* nothing runs before the start: an engine that hangs is not waited for */
 }
 
 /* --- the kinds --------------------------------------------------------------------------------------------------- */

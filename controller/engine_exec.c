@@ -16,8 +16,12 @@ static void backend_free(struct exec_backend *base)
 	struct engine_backend *b = engine_backend_of(base);
 	struct exec_op *op;
 
-	while ((op = TAILQ_FIRST(&b->ops)) != NULL)
-		op->kind->lost(op, "the controller ended while the command ran");
+	while ((op = TAILQ_FIRST(&b->ops)) != NULL) {
+		if (op->state == OP_CREATING)
+			op->kind->start_failed(op, ECANCELED, "the controller ended before it was started");
+		else
+			op->kind->lost(op, "the controller ended while it ran");
+	}
 	if (b->watch_call != NULL)
 		engine_cancel(b->watch_call);
 	event_free(b->watch);

@@ -94,15 +94,20 @@ static void file_stdout(struct exec_op *op, struct slice data)
 	}
 }
 
-static void on_file_timeout(int fd, short what, void *arg)
+/* Not waited for any longer. A write without its last byte leaves no trace. */
+static void give_up(struct exec_op *op, int code, const char *text)
 {
-	struct exec_op *op = arg;
-	bool change = op->file.kind == FILE_WRITE || op->file.kind == FILE_REMOVE;
+	bool change = op->file.kind == FILE_REMOVE || (op->file.kind == FILE_WRITE && op->input_closed);
 
 	if (change && op->state > OP_CREATING)
-		file_lost(op, "no answer in time");
+		file_lost(op, text);
 	else
-		file_over(op, ETIMEDOUT, "no answer in time", false);
+		file_over(op, code, text, false);
+}
+
+static void on_file_timeout(int fd, short what, void *arg)
+{
+	give_up(arg, ETIMEDOUT, "no answer in time");
 }
 
 /* Bytes outside ASCII as \0ooo: a path need not be UTF-8, and the request has to be. */
@@ -197,7 +202,7 @@ static void file_room(struct exec_op *op, size_t bytes)
 
 static void on_file_killed(int fd, short what, void *arg)
 {
-	file_over(arg, ECANCELED, "ended on request", false);
+	give_up(arg, ECANCELED, "ended on request");
 }
 
 static void file_kill(struct exec_op *op)

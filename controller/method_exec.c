@@ -77,7 +77,8 @@ static void on_done(const struct exec_outcome *o, void *arg)
 	for (unsigned i = 0; i < EXEC_STREAMS; i++)
 		method_exec_flush(c, i);
 	struct json_object *result = method_exec_result(c, o);
-	if (o->end == EXEC_LOST && !ours) {
+	/* An abort whose kill nobody has answered is no proof; after its limit of time the sandbox itself ends a command. */
+	if (o->end == EXEC_LOST && !c->timed_out && !c->restarted) {
 		jset_cstr(result, "state", "unknown");
 		jset_cstr(result, "execId", c->id); /* by which reconcile tells what became of it */
 		method_exec_fail(c, EINPROGRESS, o->text, result);

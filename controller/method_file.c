@@ -146,7 +146,9 @@ static void on_done(const struct file_result *r, void *arg)
 		return;
 	}
 	if (r->code != 0) {
-		fail(f, r->code, r->text, !r->lost && r->code != ENXIO);
+		bool changes = f->request.kind == FILE_WRITE || f->request.kind == FILE_REMOVE;
+
+		fail(f, r->lost && changes ? EINPROGRESS : r->code, r->text, !r->lost && r->code != ENXIO);
 		return;
 	}
 	if (f->overflow) {

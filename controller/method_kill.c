@@ -39,8 +39,13 @@ static void on_restarted(const struct err *err, void *arg)
 {
 	struct killing *k = arg;
 	struct json_object *o = NULL;
+	struct err unknown = ERR_INIT;
 
-	if (err == NULL) {
+	if (err != NULL && err->code == ECANCELED) {
+		/* The controller ends; whether the kill before this has had an effect nobody has told. */
+		err_set(&unknown, EINPROGRESS, "%s", err->text);
+		err = &unknown;
+	} else if (err == NULL) {
 		o = jnew();
 		jset_int(o, "killed", 0);
 		jset_bool(o, "sandboxRestarted", true);

@@ -16,6 +16,8 @@
 #define STOP_READING ((size_t)4 << 20)
 #define READ_SIZE 65536
 #define PIPE_SIZE (1 << 20)
+#define STALL_SECONDS 60
+#define HURRY_SECONDS 2
 
 /* --- reading ----------------------------------------------------------------------------------------------------- */
 
@@ -87,6 +89,8 @@ void rpc_check_end(struct rpc *r)
 {
 	struct timeval now = { 0, 0 };
 
+	if (r->input_ended && buf_len(&r->out_buf) > 0 && !event_pending(r->stall, EV_TIMEOUT, NULL))
+		rpc_watch_stall(r);
 	if (r->input_ended && r->ncalls == 0 && (buf_len(&r->out_buf) == 0 || r->output_failed) && !r->reported) {
 		r->reported = true;
 		event_add(r->close_event, &now);
@@ -107,11 +111,36 @@ static void on_grace_over(evutil_socket_t fd, short what, void *arg)
 	rpc_kill_calls(arg);
 }
 
+static void on_stall(evutil_socket_t fd, short what, void *arg)
+{
+	struct rpc *r = arg;
+
+	if (buf_len(&r->out_buf) == 0)
+		return;
+	log_warn("a client has taken none of its answers for %d s after its end and is dropped: %zu bytes wait",
+		r->stall_seconds, buf_len(&r->out_buf));
+	rpc_drop_output(r);
+}
+
+void rpc_watch_stall(struct rpc *r)
+{
+	struct timeval tv = { r->stall_seconds, 0 };
+
+	if (r->input_ended)
+		event_add(r->stall, &tv);
+}
+
+void rpc_hurry(struct rpc *r)
+{
+	r->stall_seconds = HURRY_SECONDS;
+	rpc_watch_stall(r);
+}
+
 static void on_close(evutil_socket_t fd, short what, void *arg)
 {
 	struct rpc *r = arg;
 
-	r->closed(r->arg);
+	r->events->closed(r->arg);
 }
 
 void rpc_end(struct rpc *r)
@@ -124,6 +153,8 @@ void rpc_end(struct rpc *r)
 	event_del(r->read_event);
 	if (r->ncalls > 0)
 		event_add(r->grace, &tv);
+	if (r->events->ended != NULL)
+		r->events->ended(r->arg);
 	rpc_check_end(r);
 }
 
@@ -143,7 +174,7 @@ static int own_output(int fd, bool is_socket)
 	return own;
 }
 
-struct rpc *rpc_new(struct controller *c, int in, int out, int64_t grace_ms, void (*closed)(void *arg), void *arg)
+struct rpc *rpc_new(struct controller *c, int in, int out, int64_t grace_ms, const struct rpc_events *events, void *arg)
 {
 	struct rpc *r = mem_zalloc(sizeof(*r));
 	struct stat st;
@@ -153,7 +184,8 @@ struct rpc *rpc_new(struct controller *c, int in, int out, int64_t grace_ms, voi
 	r->out_is_socket = fstat(out, &st) == 0 && S_ISSOCK(st.st_mode);
 	r->out = own_output(out, r->out_is_socket);
 	r->grace_ms = grace_ms;
-	r->closed = closed;
+	r->events = events;
+	r->stall_seconds = STALL_SECONDS;
 	r->arg = arg;
 	framing_init(&r->framing);
 	buf_init(&r->in_buf, FRAMING_MAX + READ_SIZE * 2);
@@ -162,9 +194,10 @@ struct rpc *rpc_new(struct controller *c, int in, int out, int64_t grace_ms, voi
 	r->read_event = event_new(c->base, in, EV_READ | EV_PERSIST, on_readable, r);
 	r->write_event = event_new(c->base, r->out, EV_WRITE, rpc_on_writable, r);
 	r->grace = evtimer_new(c->base, on_grace_over, r);
+	r->stall = evtimer_new(c->base, on_stall, r);
 	r->close_event = evtimer_new(c->base, on_close, r);
-	if (r->read_event == NULL || r->write_event == NULL || r->grace == NULL || r->close_event == NULL ||
-		event_add(r->read_event, NULL) != 0)
+	if (r->read_event == NULL || r->write_event == NULL || r->grace == NULL || r->stall == NULL ||
+		r->close_event == NULL || event_add(r->read_event, NULL) != 0)
 		abort();
 	return r;
 }
@@ -174,6 +207,7 @@ void rpc_free(struct rpc *r)
 	event_free(r->read_event);
 	event_free(r->write_event);
 	event_free(r->grace);
+	event_free(r->stall);
 	event_free(r->close_event);
 	close(r->in);
 	if (r->out != r->in)

@@ -38,6 +38,8 @@ struct rpc {
 	struct event *read_event;
 	struct event *write_event;
 	struct event *grace; /* commands are killed when it runs out */
+	struct event *stall; /* after the end of input: the client takes nothing of what waits for it */
+	int stall_seconds;
 	struct event *close_event; /* reports closed() from the loop */
 	struct framing framing;
 	struct buf in_buf;
@@ -47,13 +49,15 @@ struct rpc {
 	bool input_ended, output_failed, congested, reported;
 	struct call *shutdown; /* answered when the rest has ended */
 	int64_t grace_ms;
-	void (*closed)(void *arg);
+	const struct rpc_events *events;
 	void *arg;
 };
 
 /* rpc.c */
 void rpc_update_reading(struct rpc *r); /* reads on, or not, as the state is now */
 void rpc_check_end(struct rpc *r); /* reports the end when nothing is left to do */
+void rpc_watch_stall(struct rpc *r); /* the client has taken some of its answers, or now is the time to count from */
+void rpc_drop_output(struct rpc *r); /* rpc_send.c: the client is gone, or as good as that */
 void rpc_kill_calls(struct rpc *r); /* those that can be cancelled */
 
 /* rpc_request.c: one message, which is not kept; an empty one is passed over. */

@@ -12,7 +12,7 @@
 
 #define CONGESTED ((size_t)1 << 20) /* commands hold back beyond this */
 
-static void output_failed(struct rpc *r)
+void rpc_drop_output(struct rpc *r)
 {
 	r->output_failed = true;
 	buf_release(&r->out_buf);
@@ -41,10 +41,11 @@ static void flush(struct rpc *r)
 			break;
 		}
 		if (n < 0) {
-			output_failed(r);
+			rpc_drop_output(r);
 			return;
 		}
 		buf_consume(&r->out_buf, (size_t)n);
+		rpc_watch_stall(r);
 	}
 	buf_trim(&r->out_buf);
 	if (r->congested && buf_len(&r->out_buf) < CONGESTED / 2) {
@@ -85,7 +86,7 @@ void rpc_send(struct rpc *r, struct json_object *message)
 		return;
 	if (put_message(r, o) != 0) {
 		log_warn("a client that does not read its answers is dropped: %zu bytes wait", buf_len(&r->out_buf));
-		output_failed(r);
+		rpc_drop_output(r);
 		return;
 	}
 	if (buf_len(&r->out_buf) > CONGESTED)

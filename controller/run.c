@@ -425,6 +425,15 @@ static void start_stage(struct run *r)
 			task_start(&r->tasks[i]);
 }
 
+/* Has anything of the plan been done? */
+static bool begun(const struct run *r)
+{
+	for (unsigned i = 0; i < r->plan.nsteps; i++)
+		if (r->tasks[i].state == TASK_SETTLED || r->tasks[i].taken)
+			return true;
+	return false;
+}
+
 static void stage_ended(struct run *r)
 {
 	for (unsigned i = 0; i < r->plan.nsteps; i++) {
@@ -433,6 +442,9 @@ static void stage_ended(struct run *r)
 		if (t->step->stage == r->stage && t->state == TASK_FAILED && r->err.text[0] == '\0')
 			r->err = t->err;
 	}
+	/* Given up in its middle: nobody has looked at what there is now. */
+	if (r->err.code == ECANCELED && begun(r))
+		r->err.code = EINPROGRESS;
 	if (r->err.text[0] == '\0') {
 		r->stage++;
 		start_stage(r);

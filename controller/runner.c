@@ -160,6 +160,7 @@ static void op_kill(struct exec_op *op)
 	if (op->killed)
 		return;
 	op->killed = op->owes_kill = true;
+	op->killed_ms = clock_ms();
 	if (op->request != NULL)
 		runner_schedule(op->runner, 0); /* it is never sent */
 	else

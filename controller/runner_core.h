@@ -36,6 +36,7 @@ struct exec_op {
 	bool starved; /* the owner was told to wait because the stream was full */
 	bool closed, owes_close;
 	bool killed, owes_kill;
+	int64_t killed_ms;
 	bool owes_resize;
 	uint16_t rows, cols;
 	void *arg;

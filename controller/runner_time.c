@@ -7,6 +7,7 @@
 
 #define HELLO_MS 30000
 #define SILENCE_MS 300000 /* then the stream counts as lost */
+#define CANCEL_MS 5000 /* a runner that is stopped answers no cancel, and nothing else ends a file operation */
 
 static void check_silence(struct runner *r, int64_t now)
 {
@@ -30,6 +31,8 @@ static bool expire(struct exec_op *op, int64_t now)
 
 	if (!sent && op->killed)
 		runner_op_fail(op, false, ECANCELED, "given up before it was started");
+	else if (op->killed && op->kind == OP_FILE && now - op->killed_ms >= CANCEL_MS)
+		runner_op_fail(op, true, ECANCELED, "cancelled, and the runner does not answer");
 	else if (op->deadline_ms > now)
 		return false;
 	else if (sent)

@@ -28,6 +28,7 @@ struct verb_call {
 	struct event *input;
 	struct event *cancel_int, *cancel_term, *resize;
 	size_t room;
+	unsigned signals;
 	bool raw_terminal;
 	struct termios terminal;
 	int status;
@@ -172,12 +173,17 @@ static bool stdin_speaks(void)
 
 /* --- terminal and signals ---------------------------------------------------------------------------------------- */
 
+/* The first ends a command and lets a lifecycle operation finish; another gives up whatever there is. */
 static void on_signal(evutil_socket_t number, short what, void *arg)
 {
 	struct verb_call *v = arg;
 
-	if (v->call->cancel != NULL)
+	if (++v->signals > 1)
+		controller_close(&v->controller);
+	else if (v->call->cancel != NULL)
 		v->call->cancel(v->call);
+	else
+		fprintf(stderr, "controller %s: being finished; once more to give up and leave it as it is\n", v->verb->name);
 }
 
 static void on_window(evutil_socket_t number, short what, void *arg)

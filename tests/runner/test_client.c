@@ -491,6 +491,45 @@ static void test_lost(void)
 	world_free(&w);
 }
 
+/* The process behind the stub. */
+static pid_t runner_pid(const struct world *w)
+{
+	char path[64], text[32] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)w->stub, (int)w->stub);
+	FILE *f = fopen(path, "r");
+	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+	CU_ASSERT_PTR_NOT_NULL(fgets(text, sizeof(text), f));
+	fclose(f);
+	return (pid_t)strtol(text, NULL, 10);
+}
+
+/* A runner that is stopped answers nothing: a cancelled file operation ends all the same, and what comes later is not missed. */
+static void test_stopped(void)
+{
+	struct world w;
+	struct got first = { 0 }, cancelled = { 0 }, waits = { 0 };
+	struct file_request rq = { .kind = FILE_STAT, .path = SLICE_LIT("/") };
+
+	world_new(&w);
+	go_file(&w, &first, &rq);
+	CU_ASSERT_TRUE(wait_for(&w, &first.done));
+	pid_t runner = runner_pid(&w);
+	CU_ASSERT_EQUAL_FATAL(kill(runner, SIGSTOP), 0);
+	go_file(&w, &cancelled, &rq);
+	go_file(&w, &waits, &rq);
+	w.b->ops->kill(cancelled.op);
+	CU_ASSERT_TRUE(wait_for(&w, &cancelled.done));
+	CU_ASSERT_EQUAL(cancelled.result.code, ECANCELED);
+	CU_ASSERT_TRUE(cancelled.result.lost);
+	CU_ASSERT_FALSE(waits.done);
+	CU_ASSERT_EQUAL(kill(runner, SIGCONT), 0);
+	CU_ASSERT_TRUE(wait_for(&w, &waits.done));
+	CU_ASSERT_EQUAL(waits.result.code, 0);
+	CU_ASSERT_EQUAL(w.asked, 1);
+	world_free(&w);
+}
+
 /* An image without the program, an engine that refuses: nothing ran, and the reason reaches the caller. */
 static void test_no_runner(void)
 {
@@ -607,6 +646,7 @@ static const struct unit_test tests[] = {
 	{ "kill", test_kill },
 	{ "files", test_files },
 	{ "lost", test_lost },
+	{ "stopped runner", test_stopped },
 	{ "no runner", test_no_runner },
 	{ "free with operations", test_free_with_operations },
 	{ "limits", test_limits },
