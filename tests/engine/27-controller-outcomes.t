@@ -133,7 +133,6 @@ class Suite:
                 self.is_("A.lifecycle.7", "nothing is left", leftovers(N), [])
 
 
-runtimes = ["runc", "runsc"] if HAVE_RUNSC and os.environ.get("SUITE") == "whole" else ["runc"]
-for pair in sys.argv[1:] or [f"{r}/{m}" for r in runtimes for m in ("runner", "engine")]:
+for pair in pairs(["runc/runner", "runc/engine"]):
     Suite(pair).run()
 done()

@@ -13,7 +13,6 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from controller_suite import *  # noqa: E402,F403
 
 N = f"cap-lk{os.getpid()}"
-WHOLE = os.environ.get("SUITE") == "whole"
 IDLE_RSS_KIB = 5 * 1024
 
 

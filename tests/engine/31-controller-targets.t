@@ -77,5 +77,6 @@ def test_refusals():
         equal("B.4", "and nothing was made", leftovers(N), [])
 
 
-run(test_targets, test_refusals)
+run_in(["runc/engine"], test_targets)
+run(test_refusals)
 done()

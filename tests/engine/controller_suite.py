@@ -65,10 +65,19 @@ def run(*tests):
             check(test.__name__, "runs to its end", False, traceback.format_exc())
 
 
-def run_in(pairs, *tests):
-    """Runs each test once a pair of "runtime/mode". Arguments of the script choose pairs instead; whole: all of them."""
+def pairs(default):
+    """The "runtime/mode" pairs to run in: the script's arguments, else PAIRS, else with SUITE=whole all, else the default."""
+    chosen = sys.argv[1:] or os.environ.get("PAIRS", "").split() or (ALL_PAIRS if WHOLE else default)
+    for pair in chosen:
+        if pair not in ALL_PAIRS:
+            skip("C.13", f"[{pair}]", "this engine has no such runtime")
+    return [pair for pair in chosen if pair in ALL_PAIRS]
+
+
+def run_in(default, *tests):
+    """Runs each test once a pair; see pairs()."""
     global _pair, _where
-    for pair in sys.argv[1:] or (ALL_PAIRS if WHOLE else pairs):
+    for pair in pairs(default):
         _pair, _where = tuple(pair.split("/")), f"[{pair}] "
         run(*tests)
     _pair, _where = ("runc", "engine"), ""
