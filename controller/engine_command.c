@@ -116,7 +116,7 @@ static void command_stdout(struct exec_op *op, struct slice data)
 	if (!op->started) {
 		if (buf_put_slice(&op->early, data) == 0)
 			return;
-		op->started = true; /* no engine's message is that long */
+		op_began(op); /* no engine's message is that long */
 	}
 	while (!op->out_ended) {
 		enum mark_result r = mark_next(&op->out_mark, data.p, data.len, &used, &run);
@@ -135,7 +135,7 @@ static void command_started(struct exec_op *op)
 {
 	struct buf early = op->early;
 
-	op->started = true;
+	op_began(op);
 	op->started_us = clock_us();
 	buf_init(&op->early, ENGINE_EARLY_MAX);
 	if (op->events.started != NULL)
@@ -195,7 +195,7 @@ static void tty_output(struct exec_op *op, struct slice data)
 		else if (r == MARK_DATA && buf_put_slice(&op->early, run) != 0)
 			buf_clear(&op->early);
 		else if (r == MARK_HIT && !op->started) {
-			op->started = true;
+			op_began(op);
 			op->started_us = clock_us();
 			if (op->events.started != NULL)
 				op->events.started(op->arg);
@@ -316,7 +316,7 @@ static void on_kill_unstarted(int fd, short what, void *arg)
 {
 	struct exec_op *op = arg;
 
-	if (op->state == OP_CREATING)
+	if (op->state <= OP_CREATING)
 		command_start_failed(op, ECANCELED, "ended before it was started");
 }
 
@@ -325,7 +325,7 @@ static void command_kill(struct exec_op *op)
 	op->want_kill = true;
 	if (op->state == OP_OPEN && !op->kill_sent)
 		send_kill(op);
-	else if (op->state == OP_CREATING)
+	else if (op->state <= OP_CREATING)
 		op_arm(op, 1, on_kill_unstarted); /* nothing runs before the start: an engine that hangs is not waited for */
 }
 

@@ -16,8 +16,9 @@ static void backend_free(struct exec_backend *base)
 	struct engine_backend *b = engine_backend_of(base);
 	struct exec_op *op;
 
+	b->ending = true;
 	while ((op = TAILQ_FIRST(&b->ops)) != NULL) {
-		if (op->state == OP_CREATING)
+		if (op->state <= OP_CREATING)
 			op->kind->start_failed(op, ECANCELED, "the controller ended before it was started");
 		else
 			op->kind->lost(op, "the controller ended while it ran");

@@ -61,6 +61,7 @@ static void kill_closed(struct exec_op *op, bool complete)
 }
 
 static const struct op_kind kind_kill = {
+	.urgent = true,
 	.data = kill_data,
 	.closed = kill_closed,
 	.start_failed = kill_start_failed,

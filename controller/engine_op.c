@@ -15,10 +15,35 @@
 #define ARGUMENTS_MAX ((size_t)28 * 1024) /* of the exec's JSON; the policy ends at 32 KiB */
 #define FRAME_MAX ((size_t)1 << 18) /* input bytes under one "D" */
 #define WINDOW ((uint64_t)1 << 20) /* output that the owner has not consumed yet */
+/*
+ * Execs of one container that are on their way at once. The engine starts them one after the other; what more of them would
+ * do is wait in it, where each has its time limit running, and under gVisor, slow each other down.
+ */
+#define STARTS_MAX 8
+
+static void start_next(struct engine_backend *b);
+
+static void arrived(struct exec_op *op)
+{
+	struct engine_backend *b = op->backend;
+
+	if (!op->on_its_way)
+		return;
+	op->on_its_way = false;
+	b->on_their_way--;
+	start_next(b);
+}
+
+void op_began(struct exec_op *op)
+{
+	op->started = true;
+	arrived(op);
+}
 
 void op_free(struct exec_op *op)
 {
 	TAILQ_REMOVE(&op->backend->ops, op, link);
+	arrived(op);
 	if (op->call != NULL)
 		engine_cancel(op->call);
 	if (op->hijack != NULL)
@@ -30,6 +55,7 @@ void op_free(struct exec_op *op)
 	buf_release(&op->early);
 	buf_release(&op->notes);
 	buf_release(&op->entry);
+	free(op->request);
 	free(op->own_mark);
 	free(op->words);
 	free((char *)op->file.path.p);
@@ -205,7 +231,31 @@ struct exec_op *op_new(struct engine_backend *b, const struct op_kind *kind, voi
 	return op;
 }
 
-/* Sends the exec's create. body is json-c's, put here. */
+static void send_create(struct exec_op *op)
+{
+	struct engine_backend *b = op->backend;
+	auto_free char *path = mem_printf("/containers/%s/exec", b->container);
+	auto_free char *request = STEAL(op->request);
+
+	op->state = OP_CREATING;
+	op->call = engine_call(b->engine, "POST", path, request, ENGINE_REQUEST_MS, on_created, op);
+}
+
+static void start_next(struct engine_backend *b)
+{
+	struct exec_op *op;
+
+	TAILQ_FOREACH (op, &b->ops, link) {
+		if (b->on_their_way >= STARTS_MAX || b->ending)
+			break;
+		if (op->request == NULL)
+			continue;
+		op->on_its_way = true;
+		b->on_their_way++;
+		send_create(op);
+	}
+}
+
 int op_create(struct exec_op *op, struct json_object *argv, bool input, struct err *err)
 {
 	struct engine_backend *b = op->backend;
@@ -218,12 +268,14 @@ int op_create(struct exec_op *op, struct json_object *argv, bool input, struct e
 	jset_cstr(o, "User", b->user);
 	jset_cstr(o, "WorkingDir", "/");
 	jset(o, "Cmd", argv);
-	auto_free char *body = jtext(o);
-	auto_free char *path = mem_printf("/containers/%s/exec", b->container);
-	if (strlen(body) > ARGUMENTS_MAX)
+	op->request = jtext(o);
+	if (strlen(op->request) > ARGUMENTS_MAX)
 		return err_set(err, E2BIG, "the command with its environment is longer than one exec request takes (%zu bytes)",
 			ARGUMENTS_MAX);
-	op->call = engine_call(b->engine, "POST", path, body, ENGINE_REQUEST_MS, on_created, op);
+	if (op->kind->urgent)
+		send_create(op);
+	else
+		start_next(b);
 	return 0;
 }
 
@@ -271,7 +323,7 @@ bool op_script_data(struct exec_op *op, unsigned stream, struct slice *data)
 		buf_clear(&op->notes);
 	if (op->started || stream != DEMUX_STDERR || after_last_mark(buf_slice(&op->notes), op->err_mark.nonce).p == NULL)
 		return false;
-	op->started = true;
+	op_began(op);
 	*data = buf_slice(&op->early);
 	return data->len > 0;
 }

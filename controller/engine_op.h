@@ -27,6 +27,7 @@
 struct hijack;
 
 enum op_state {
+	OP_WAITING, /* for its turn */
 	OP_CREATING, /* the exec */
 	OP_STARTING, /* its stream */
 	OP_OPEN,
@@ -36,6 +37,7 @@ enum op_state {
 
 struct op_kind {
 	bool tty;
+	bool urgent; /* waits for no turn */
 	bool command; /* runs as long as it likes: its container is looked after, and it can be killed */
 	void (*opened)(struct exec_op *op); /* may be NULL */
 	void (*data)(struct exec_op *op, unsigned stream /* enum demux_stream */, struct slice data);
@@ -57,6 +59,8 @@ struct exec_op {
 	struct hijack *hijack;
 	struct channel *channel;
 	struct event *timer; /* kill grace; time-out of a file operation */
+	char *request; /* while it waits for its turn: the exec's, as JSON */
+	bool on_its_way; /* counted by the backend until it has started */
 	char exec_id[65];
 	struct mark out_mark, err_mark;
 	bool started; /* the script's first word was seen */
@@ -102,6 +106,8 @@ struct engine_backend {
 	char *container;
 	char *user;
 	struct op_list ops;
+	unsigned on_their_way; /* operations whose exec was asked for and has not started */
+	bool ending; /* nothing is started any more */
 	struct event *watch; /* looks after the container while commands run */
 	struct engine_call *watch_call;
 	char started_at[40]; /* of the container, when it was last looked at */
@@ -116,9 +122,11 @@ struct exec_op *op_new(struct engine_backend *b, const struct op_kind *kind, voi
 struct json_object *op_argv(enum script script, const char *name, int64_t timeout_ms) MUSTCHECK;
 void op_add(struct json_object *argv, struct slice word);
 bool op_has_nul(struct slice s);
-/* Asks the engine for the exec; argv is put here. On failure the op is the caller's to free. */
+/* Asks the engine for the exec when it is its turn; argv is put here. On failure the op is the caller's to free. */
 int op_create(struct exec_op *op, struct json_object *argv, bool input, struct err *err) MUSTCHECK;
 void op_arm(struct exec_op *op, int64_t ms, void (*fn)(int fd, short what, void *arg));
+/* The script has begun: another one has its turn. */
+void op_began(struct exec_op *op);
 /*
  * Of a script that says on stderr when it begins: keeps stderr in notes, and stdout until then. True when *data is
  * stdout to be worked on: this one, or what was kept.

@@ -63,7 +63,9 @@ def test_isolation():
         x = lambda line, **k: c.call("exec", id=N, command=line, **k)  # noqa: E731
         equal("A.isolation.1", "commands run as 1000:1000 in /workspace", x("id -u; id -g; pwd; echo $HOME")["stdout"],
               "1000\n1000\n/workspace\n/workspace\n")
-        x("kill 1; kill -9 1; kill -9 -1")
+        # It ends its own runner, too: then how it ended is not known.
+        check("B.8", "a command that kills everything ends, or is told as unknown",
+              kind_of(lambda: x("kill 1; kill -9 1; kill -9 -1")) in (None, "unknownOutcome"))
         equal("A.isolation.1", "what a command kills does not stop the sandbox", x("echo alive")["stdout"], "alive\n")
         equal("A.isolation.2", "root in the sandbox has no capability",
               x("grep -h CapEff /proc/self/status", user="root")["stdout"].split()[-1], "0000000000000000")
@@ -73,9 +75,12 @@ def test_isolation():
         refused = "Permission denied" if runtime_now() == "runsc" else "Read-only"
         check("A.isolation.2", "the root is read-only", f"/x': {refused}" in r["stderr"], r)
         check("A.isolation.3", "/skills is read-only", f"/skills/x': {refused}" in r["stderr"], r)
-        check("A.isolation.3", "/opt/capybara is root's alone", "'/opt/capybara': Permission denied" in r["stderr"], r)
+        check("A.isolation.3", "/opt/capybara is root's alone", any(f"'/opt/capybara': {why}" in r["stderr"] for why in (
+            "Permission denied", *(["Invalid argument"] if runtime_now() == "runsc" else []))), r)
         check("A.isolation.3", "/tmp can be run from", r["stdout"] == "ran\n", r)
-        equal("A.isolation.2", "no new privileges", x("grep NoNewPrivs /proc/self/status")["stdout"].split()[-1], "1")
+        # By prctl(PR_GET_NO_NEW_PRIVS): gVisor's /proc does not tell.
+        number = {"x86_64": 157, "aarch64": 167}[os.uname().machine]
+        equal("A.isolation.2", "no new privileges", x(f"perl -e 'print syscall({number}, 39, 0, 0, 0, 0)'")["stdout"], "1")
         c.call("destroy", id=N)
 
 

@@ -211,12 +211,14 @@ class Suite:
         self.c.notes.clear()
 
     def many(self):
-        # Without the runner each takes several processes, which gVisor starts one after the other: a hundred take minutes there.
-        n = 20 if self.where == "runsc/engine" else 100
-        ids = [self.c.start("exec", id=N, command=f"echo {i}; exit {i % 100}") for i in range(n)]
-        got = [self.c.wait(i, 300) for i in ids]
-        self.is_("A.lifecycle.6", f"{n} at once", [(r["stdout"], r["exitCode"]) for r in got],
-                 [(f"{i}\n", i % 100) for i in range(n)])
+        """Without the runner they wait for each other's start, which gVisor takes minutes for; each has a long limit of its own."""
+        name = N + "-many"
+        self.c.call("create", name=name, limits={"egress": "none", "memoryMb": 512, "maxCommandSeconds": 900})
+        ids = [self.c.start("exec", id=name, command=f"echo {i}; exit {i % 100}") for i in range(100)]
+        got = [self.c.wait(i, 900) for i in ids]
+        self.is_("A.lifecycle.6", "100 at once", [(r["stdout"], r["exitCode"]) for r in got],
+                 [(f"{i}\n", i % 100) for i in range(100)])
+        self.c.call("destroy", id=name)
 
     def stopped(self):
         i = self.c.start("exec", id=N, command="echo up; sleep 400", stream=True)
@@ -240,6 +242,15 @@ class Suite:
                  (r["timedOut"], r["exitCode"], r.get("sandboxRestarted")), (True, None, True))
         self.is_("A.lifecycle.6", "and the next command runs", self.x("echo up")["stdout"], "up\n")
         self.yes("A.lifecycle.8", "without a trace of the one before", self.gone("sleep 901"), "")
+        docker("exec", "-u", "1000:1000", N, "pkill", "-STOP", "-x", "sandbox-runner")
+        for method, more, kind in (("stat", {}, "aborted"), ("writeFile", {"data": "x"}, "unknownOutcome")):
+            i = self.c.start(method, id=N, path="/workspace/held", **more)
+            self.c.notify("$/cancelRequest", id=i)
+            e = self.c.answer(i, 60)
+            self.is_("C.12", f"{method} that a stopped runner holds up ends when it is cancelled",
+                     e.get("error", {}).get("data", {}).get("kind"), kind)
+        docker("exec", "-u", "1000:1000", N, "pkill", "-CONT", "-x", "sandbox-runner")
+        self.is_("A.lifecycle.6", "and the runner serves on", self.x("echo up")["stdout"], "up\n")
         self.c.notes.clear()
 
     def memory(self):
