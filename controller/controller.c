@@ -174,6 +174,11 @@ struct exec_backend *sandbox_backend(struct sandbox *s, bool root)
 	return *slot;
 }
 
+void sandbox_stopped(struct sandbox *s)
+{
+	drop_backends(s);
+}
+
 void sandbox_forget(struct sandbox *s)
 {
 	s->max_command_ms = 0;

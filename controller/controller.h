@@ -84,6 +84,8 @@ void sandbox_unwait(struct sandbox *s, struct sandbox_wait *w); /* gives up wait
 
 bool sandbox_known(const struct sandbox *s); /* what an operation inside it needs to know first */
 struct exec_backend *sandbox_backend(struct sandbox *s, bool root);
+/* Its container was stopped: whatever streams lead there are dead, open as they may look. */
+void sandbox_stopped(struct sandbox *s);
 /* What was known of the container no longer holds: it was removed or made anew. */
 void sandbox_forget(struct sandbox *s);
 

@@ -37,6 +37,8 @@ static void finish(struct lifecycle *l, const struct err *err)
 {
 	if (l->operation == OPERATION_CREATE || l->operation == OPERATION_DESTROY)
 		sandbox_forget(l->sandbox);
+	if ((l->operation == OPERATION_SUSPEND || l->operation == OPERATION_RESTART) && err == NULL)
+		sandbox_stopped(l->sandbox);
 	if (l->operation == OPERATION_CREATE && err == NULL)
 		l->sandbox->max_command_ms = l->spec.max_command_seconds * 1000;
 	sandbox_leave(l->sandbox);
@@ -138,8 +140,13 @@ static void on_surveyed(struct survey_result *r, const struct err *err, void *ar
 	l->sandbox->max_command_ms = r->spec.max_command_seconds * 1000;
 	if (l->operation == OPERATION_SUSPEND) {
 		plan_suspend(&plan, l->sandbox->name, &r->inventory);
-	} else if (plan_resume(&plan, &r->spec, l->controller->config, engine_api_minor(l->controller->engine),
-				   &r->inventory, &fault) != 0) {
+		execute(l, &plan, 0);
+		return;
+	}
+	if (r->inventory.sandbox.state != CONTAINER_RUNNING && r->inventory.sandbox.state != CONTAINER_PAUSED)
+		sandbox_stopped(l->sandbox);
+	if (plan_resume(&plan, &r->spec, l->controller->config, engine_api_minor(l->controller->engine), &r->inventory,
+			&fault) != 0) {
 		plan_release(&plan);
 		finish(l, &fault);
 		return;

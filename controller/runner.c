@@ -13,6 +13,7 @@
 #define KILLS_MAX 8
 #define LATE_MS 30000 /* beyond an operation's own limit its outcome is unknown */
 #define KILL_MS 60000
+#define IDLE_MS 100 /* a stream not heard of for that long is asked before it is given anything */
 
 static struct runner *of(struct exec_backend *b)
 {
@@ -55,15 +56,25 @@ static struct exec_op *op_new(struct runner *r, enum op_kind kind, uint32_t chan
 	return op;
 }
 
+/*
+ * Under gVisor the stream of a sandbox that was stopped may stay open. What is sent over it is lost, and nobody can tell that
+ * it never ran; what waits for a sign of life is not.
+ */
 static void op_begin(struct exec_op *op)
 {
 	struct runner *r = op->runner;
+	bool idle = r->state == LINK_UP && clock_ms() - r->heard_ms >= IDLE_MS;
+	bool waits = event_pending(r->tick, EV_TIMEOUT, NULL);
 
-	if (!event_pending(r->tick, EV_TIMEOUT, NULL)) {
+	if (!waits) {
 		/* Silence counts from when somebody waits for an answer. */
 		r->heard_ms = clock_ms();
 		r->pinged = false;
 		runner_schedule(r, RUNNER_PING_MS);
+	}
+	if (idle && !r->probing && runner_put_plain(r, FRAME_PING, 0)) {
+		r->probing = true;
+		r->pinged = r->pinged || !waits;
 	}
 	runner_op_flush(op);
 	if (r->state == LINK_NONE) {
@@ -173,7 +184,7 @@ static void backend_free(struct exec_backend *b)
 
 	runner_enter(r);
 	runner_drop_link(r);
-	runner_fail_all(r, false, ECANCELED, "the controller lets go of the sandbox");
+	runner_fail_all(r, OPS_ALL, ECANCELED, "the controller lets go of the sandbox");
 	r->doomed = true;
 	runner_leave(r);
 }
@@ -232,6 +243,14 @@ void runner_no_stream(struct runner *r, const struct err *err)
 
 void runner_detach(struct runner *r, const char *why)
 {
-	if (r->state == LINK_GREETING || r->state == LINK_UP)
+	if (r->state == LINK_GREETING) {
 		runner_lose_link(r, ECANCELED, why);
+	} else if (r->state == LINK_UP) {
+		runner_drop_link(r);
+		runner_enter(r);
+		runner_fail_all(r, OPS_SENT, ECANCELED, why);
+		if (!r->doomed)
+			runner_fail_all(r, OPS_UNSENT, EBUSY, why);
+		runner_leave(r);
+	}
 }

@@ -39,7 +39,10 @@ struct exec_backend *runner_backend(struct runner *r);
 /* fd: non-blocking, after the 101; early: bytes of the engine's multiplexed stream that were read with the head. */
 void runner_attach(struct runner *r, int fd, struct slice early);
 void runner_no_stream(struct runner *r, const struct err *err);
-/* Closes the stream: what runs over it ends as lost (the runner in the sandbox keeps its limits). */
+/*
+ * Closes the stream: what runs over it ends as lost (the runner in the sandbox keeps its limits), and what was not sent as
+ * not started, by EBUSY: with the sandbox started again it can be.
+ */
 void runner_detach(struct runner *r, const char *why);
 
 #endif

@@ -47,6 +47,8 @@ struct exec_op {
 	} ev;
 };
 
+enum op_choice { OPS_ALL, OPS_UNSENT, OPS_SENT };
+
 enum link_state { LINK_NONE, LINK_ASKED, LINK_GREETING, LINK_UP };
 
 struct runner {
@@ -60,6 +62,7 @@ struct runner {
 	int64_t heard_ms;
 	int64_t greeting_ms;
 	bool pinged;
+	bool probing; /* the stream was idle and may be dead: nothing is sent before it is heard of again */
 	bool settles; /* the runner keeps ends until it hears of them */
 	unsigned busy; /* calls into the owner under way */
 	bool doomed; /* freed while one was */
@@ -84,10 +87,10 @@ void runner_op_end_exec(struct exec_op *op, const struct exec_outcome *outcome);
 /* Ends an operation for which no report will come. sent: it may have taken effect. */
 void runner_op_fail(struct exec_op *op, bool sent, int code, const char *text);
 /*
- * Fails every operation there is now, not those that a callback starts meanwhile: the sent ones as lost, the others as
- * never started. only_unsent: leaves the sent ones alone.
+ * Fails every operation of the choice that there is now, not those that a callback starts meanwhile: the sent ones as lost,
+ * the others as never started.
  */
-void runner_fail_all(struct runner *r, bool only_unsent, int code, const char *text);
+void runner_fail_all(struct runner *r, enum op_choice choice, int code, const char *text);
 void runner_drop_link(struct runner *r);
 /* The stream is of no more use: everything sent over it is lost, everything else did not start. */
 void runner_lose_link(struct runner *r, int code, const char *text);

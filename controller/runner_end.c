@@ -41,7 +41,7 @@ void runner_set_state(struct runner *r, enum link_state state)
 {
 	r->state = state;
 	r->heard_ms = clock_ms();
-	r->pinged = false;
+	r->pinged = r->probing = false;
 }
 
 void runner_op_unlink(struct exec_op *op)
@@ -97,7 +97,14 @@ void runner_op_fail(struct exec_op *op, bool sent, int code, const char *text)
 	runner_op_free(op);
 }
 
-void runner_fail_all(struct runner *r, bool only_unsent, int code, const char *text)
+static bool chosen(const struct exec_op *op, enum op_choice choice)
+{
+	bool sent = op->request == NULL;
+
+	return choice == OPS_ALL || sent == (choice == OPS_SENT);
+}
+
+void runner_fail_all(struct runner *r, enum op_choice choice, int code, const char *text)
 {
 	uint32_t last = r->next_channel;
 	struct exec_op *op;
@@ -106,7 +113,7 @@ void runner_fail_all(struct runner *r, bool only_unsent, int code, const char *t
 	while (again) {
 		again = false;
 		TAILQ_FOREACH (op, &r->ops, link) {
-			if ((int32_t)(op->channel - last) > 0 || (only_unsent && op->request == NULL))
+			if ((int32_t)(op->channel - last) > 0 || !chosen(op, choice))
 				continue;
 			runner_op_fail(op, op->request == NULL, code, text);
 			again = true; /* the callback may have changed the list */
@@ -153,7 +160,7 @@ void runner_lose_link(struct runner *r, int code, const char *text)
 		r->state = LINK_ASKED;
 		r->owner.no_runner(&err, r->owner.arg);
 	} else {
-		runner_fail_all(r, false, code, why);
+		runner_fail_all(r, OPS_ALL, code, why);
 	}
 	runner_leave(r);
 }

@@ -211,9 +211,15 @@ void runner_on_data(unsigned stream, struct slice data, void *arg)
 {
 	struct runner *r = arg;
 
+	bool probed = r->probing;
+	struct exec_op *op;
+
 	r->heard_ms = clock_ms();
-	r->pinged = false;
+	r->pinged = r->probing = false;
 	runner_enter(r);
+	if (probed)
+		TAILQ_FOREACH (op, &r->ops, link)
+			runner_op_flush(op);
 	if (r->doomed || r->channel == NULL)
 		;
 	else if (stream == DEMUX_STDOUT)

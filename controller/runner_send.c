@@ -55,7 +55,7 @@ void runner_op_flush(struct exec_op *op)
 {
 	struct runner *r = op->runner;
 
-	if (r->state != LINK_UP || (op->request != NULL && (op->killed || !put_request(r, op))))
+	if (r->state != LINK_UP || (op->request != NULL && (op->killed || r->probing || !put_request(r, op))))
 		return;
 	if (op->owes_kill && runner_put_plain(r, FRAME_KILL, op->channel))
 		op->owes_kill = false;

@@ -68,7 +68,7 @@ void runner_on_tick(evutil_socket_t fd, short what, void *arg)
 		struct err failure = r->failure;
 
 		r->failing = false;
-		runner_fail_all(r, true, failure.code != 0 ? failure.code : EIO, failure.text);
+		runner_fail_all(r, OPS_UNSENT, failure.code != 0 ? failure.code : EIO, failure.text);
 	}
 	if (!r->doomed)
 		check_deadlines(r, now);

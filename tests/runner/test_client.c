@@ -94,6 +94,7 @@ struct world {
 	unsigned asked, freed;
 	const char *path; /* of the program to start */
 	bool refuse; /* answer with no stream */
+	bool suspected;
 };
 
 static void want_stream(void *arg)
@@ -130,6 +131,9 @@ static void no_runner(const struct err *err, void *arg)
 
 static void suspect(void *arg)
 {
+	struct world *w = arg;
+
+	w->suspected = true;
 }
 
 static void freed(void *arg)
@@ -508,16 +512,21 @@ static pid_t runner_pid(const struct world *w)
 static void test_stopped(void)
 {
 	struct world w;
-	struct got first = { 0 }, cancelled = { 0 }, waits = { 0 };
-	struct file_request rq = { .kind = FILE_STAT, .path = SLICE_LIT("/") };
+	struct got made = { 0 }, cancelled = { .hold = true }, waits = { 0 };
+	char path[128], line[256];
 
 	world_new(&w);
-	go_file(&w, &first, &rq);
-	CU_ASSERT_TRUE(wait_for(&w, &first.done));
+	snprintf(path, sizeof(path), "%s/much", room_dir);
+	snprintf(line, sizeof(line), "head -c 4000000 /dev/zero >%s", path);
+	go_line(&w, &made, line);
+	CU_ASSERT_TRUE(wait_for(&w, &made.done));
+	/* It fills its window and waits for this side. */
+	go_file(&w, &cancelled, &(struct file_request){ .kind = FILE_READ, .path = slice_str(path) });
+	while (cancelled.out_len == 0)
+		CU_ASSERT_EQUAL_FATAL(event_base_loop(w.base, EVLOOP_ONCE), 0);
 	pid_t runner = runner_pid(&w);
 	CU_ASSERT_EQUAL_FATAL(kill(runner, SIGSTOP), 0);
-	go_file(&w, &cancelled, &rq);
-	go_file(&w, &waits, &rq);
+	go_file(&w, &waits, &(struct file_request){ .kind = FILE_STAT, .path = SLICE_LIT("/") });
 	w.b->ops->kill(cancelled.op);
 	CU_ASSERT_TRUE(wait_for(&w, &cancelled.done));
 	CU_ASSERT_EQUAL(cancelled.result.code, ECANCELED);
@@ -527,6 +536,33 @@ static void test_stopped(void)
 	CU_ASSERT_TRUE(wait_for(&w, &waits.done));
 	CU_ASSERT_EQUAL(waits.result.code, 0);
 	CU_ASSERT_EQUAL(w.asked, 1);
+	world_free(&w);
+}
+
+/* A stream that was idle may be a dead one, though open: what is begun then is not sent before it is heard of, and not lost. */
+static void test_dead_stream(void)
+{
+	struct world w;
+	struct got first = { 0 }, second = { 0 }, again = { 0 };
+
+	world_new(&w);
+	go_line(&w, &first, "true");
+	CU_ASSERT_TRUE(wait_for(&w, &first.done));
+	usleep(150000);
+	pid_t runner = runner_pid(&w);
+	CU_ASSERT_EQUAL_FATAL(kill(runner, SIGSTOP), 0);
+	go_line(&w, &second, "true");
+	CU_ASSERT_TRUE(wait_for(&w, &w.suspected));
+	CU_ASSERT_FALSE(second.done);
+	runner_detach(w.runner, "its sandbox was stopped");
+	CU_ASSERT_TRUE(second.done);
+	CU_ASSERT_EQUAL(second.outcome.end, EXEC_START_FAILED);
+	CU_ASSERT_EQUAL(second.outcome.code, EBUSY);
+	go_line(&w, &again, "exit 5");
+	CU_ASSERT_TRUE(wait_for(&w, &again.done));
+	CU_ASSERT_EQUAL(again.outcome.exit_code, 5);
+	CU_ASSERT_EQUAL(w.asked, 2);
+	CU_ASSERT_EQUAL(kill(runner, SIGKILL), 0);
 	world_free(&w);
 }
 
@@ -647,6 +683,7 @@ static const struct unit_test tests[] = {
 	{ "files", test_files },
 	{ "lost", test_lost },
 	{ "stopped runner", test_stopped },
+	{ "dead stream", test_dead_stream },
 	{ "no runner", test_no_runner },
 	{ "free with operations", test_free_with_operations },
 	{ "limits", test_limits },
