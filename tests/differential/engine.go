@@ -330,7 +330,7 @@ func user(u string) {
 	must(letters(u, "_:-"), "User %q", u)
 	for _, part := range strings.Split(u, ":") {
 		if n, err := strconv.Atoi(part); err == nil {
-			must(strconv.Itoa(n) == part, "User %q", u)
+			must(strconv.Itoa(n) == part && n < 1<<31, "User %q", u)
 		}
 	}
 }
@@ -391,7 +391,7 @@ func (h *HostConfig) check() {
 	must(h.MemorySwappiness == nil || *h.MemorySwappiness == -1, "MemorySwappiness")
 	all := false
 	for _, c := range h.CapDrop {
-		all = all || c == "ALL"
+		all = all || strings.ToUpper(c) == "ALL"
 	}
 	must(all, "CapDrop %v", h.CapDrop)
 	must(len(h.SecurityOpt) > 0, "no SecurityOpt")
@@ -424,7 +424,11 @@ func (h *HostConfig) check() {
 	}
 	for _, u := range h.Ulimits {
 		must(u != nil && one(u.Name, "nofile", "nproc", "core", "fsize", "stack"), "ulimit")
-		must(within(u.Soft, 0, 1<<20) && within(u.Hard, 0, 1<<20), "ulimit %s", u.Name)
+		most := int64(1 << 20)
+		if one(u.Name, "fsize", "stack") {
+			most = 64 << 30
+		}
+		must(within(u.Soft, 0, most) && within(u.Hard, 0, most), "ulimit %s", u.Name)
 	}
 }
 

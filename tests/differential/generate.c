@@ -39,7 +39,8 @@ static const struct good goods[] = {
 		"\"HostConfig\":{\"CapDrop\":[\"ALL\"],\"SecurityOpt\":[\"no-new-privileges:true\"],\"ReadonlyRootfs\":true,"
 		"\"PidsLimit\":1,\"Memory\":67108864,\"NetworkMode\":\"none\",\"Binds\":null,\"LogConfig\":{\"Type\":\"\",\"Config\":{}},"
 		"\"RestartPolicy\":{\"Name\":\"no\",\"MaximumRetryCount\":0},\"MemorySwappiness\":-1,\"Privileged\":false,"
-		"\"Ulimits\":[{\"Name\":\"nofile\",\"Soft\":64,\"Hard\":64}],\"MaskedPaths\":null,\"Devices\":[],\"OomScoreAdj\":0}}" },
+		"\"Ulimits\":[{\"Name\":\"nofile\",\"Soft\":64,\"Hard\":64},"
+		"{\"Name\":\"stack\",\"Soft\":67108864,\"Hard\":67108864}],\"MaskedPaths\":null,\"Devices\":[],\"OomScoreAdj\":0}}" },
 	{ "/v1.44/containers/cap-c1/exec",
 		"{\"User\":\"1000\",\"Privileged\":false,\"Tty\":false,\"AttachStdin\":true,\"Detach\":false,\"DetachKeys\":\"\","
 		"\"Env\":[\"A=b\"],\"WorkingDir\":\"/workspace\",\"Cmd\":[\"id\"]}" },
@@ -110,6 +111,7 @@ static const char *const evil[][2] = {
 	{ "Volumes", "{\"/x\":{}}" },
 	{ "WorkingDir", "\"/proc/self/fd/8\"" },
 	{ "User", "\"00\"" },
+	{ "User", "\"4294967296\"" },
 	{ "Labels", "{\"traefik.enable\":\"true\"}" },
 	{ "Labels", "{}" },
 	{ "Image", "\"\"" },
@@ -118,6 +120,7 @@ static const char *const evil[][2] = {
 	{ "ReadonlyRootfs", "false" },
 	{ "Env", "[\"NVIDIA_VISIBLE_DEVICES=all\"]" },
 	{ "Tmpfs", "{\"/tmp\":\"exec,suid,dev\"}" },
+	{ "Ulimits", "[{\"Name\":\"core\",\"Soft\":67108864,\"Hard\":67108864}]" },
 	{ "EndpointsConfig", "{\"bridge\":{}}" },
 	{ "ClusterVolumeSpec", "{\"Group\":\"x\"}" },
 	{ "dev.capybara.sandbox", "\"0\"" },

@@ -6,7 +6,7 @@
 name=cap-cli-$$
 label=(--label dev.capybara.sandbox=1)
 # What the policy asks of every container.
-safe=(--cap-drop ALL --security-opt no-new-privileges --read-only --pids-limit 100 --memory 64m --network none "${label[@]}")
+safe=(--cap-drop all --security-opt no-new-privileges --read-only --pids-limit 100 --memory 64m --network none "${label[@]}")
 
 client()
 {
