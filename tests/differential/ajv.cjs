@@ -14,7 +14,7 @@ function load(name) {
 			continue;
 		}
 	}
-	console.log(`skipped: no ${name} (npm install --ignore-scripts ajv, or NODE_PATH)`);
+	console.log(`skipped: no ${name} (tests/clients/node/fetch . brings it, or NODE_PATH)`);
 	process.exit(77);
 }
 const Ajv = load('ajv/dist/2020').default;

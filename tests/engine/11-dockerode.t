@@ -1,15 +1,19 @@
 #!/bin/bash
-# dockerode, the Node.js client, through the sandbox policy. DOCKERODE names a node_modules that holds it; without one it is
-# installed for the test, and skipped where that is not possible.
+# dockerode, the Node.js client, through the sandbox policy. It is fetched where NODE_PATH names no node_modules that holds
+# it, and skipped where that is not possible.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
-modules=${DOCKERODE:-$scratch/node_modules}
+modules=${NODE_PATH:-$build/node_modules}
+why=
 if ! command -v node >/dev/null; then
-	skip "dockerode" "no node on this machine"
-elif ! [ -d "$modules/dockerode" ] && ! npm install --prefix "$scratch" --ignore-scripts --no-audit --no-fund \
-	dockerode@5.0.1 >/dev/null 2>&1; then
-	skip "dockerode" "it cannot be installed from npm"
+	why="no node on this machine (package nodejs)"
+elif ! [ -d "$modules/dockerode" ]; then
+	why=$("$top/tests/clients/node/fetch" "$build")
+	[ $? = 77 ] || why=
+fi
+if [ -n "$why" ]; then
+	skip "dockerode" "$why"
 else
 	name=cap-node-$$
 	ok "dockerode lives within the policy" node "$top/tests/engine/dockerode.js" "$modules" "${PROXY#unix://}" "$IMAGE" "$name"
