@@ -173,10 +173,9 @@ static void on_hijacked(const struct hijack_result *result, void *arg)
 		return;
 	}
 	snprintf(text, sizeof(text), "%s", result->err.text);
-	if (result->status == 409)
+	/* 404 is the exec, which ended with its container after it was made: whether that is gone, resume finds out. */
+	if (result->status == 409 || result->status == 404)
 		op->kind->start_failed(op, EBUSY, text);
-	else if (result->status == 404)
-		op->kind->start_failed(op, ENXIO, text);
 	else if (result->maybe_started)
 		op->kind->lost(op, text);
 	else

@@ -44,6 +44,8 @@ static void on_hijacked(const struct hijack_result *result, void *arg)
 	l->hijack = NULL;
 	if (result->fd >= 0)
 		runner_attach(l->runner, result->fd, result->early);
+	else if (result->status == 404) /* the exec, which ended with its container after it was made */
+		no_stream(l, EBUSY, result->err.text);
 	else
 		no_stream(l, code_of(result->status, result->err.code), result->err.text);
 }
