@@ -136,6 +136,8 @@ static void stop(struct server *s)
 	TAILQ_FOREACH_SAFE (client, &s->clients, link, next)
 		rpc_end(client->rpc);
 	set_limit(s, s->term_ms);
+	log_info("stopping: commands have %lld s, all that runs %lld s; a second signal gives up at once",
+		(long long)s->grace_ms / 1000, (long long)s->term_ms / 1000);
 }
 
 static void on_signal(evutil_socket_t fd, short what, void *arg)
