@@ -47,6 +47,22 @@ lifecycle()
 	fails "$1 inspect of nothing" "No such container" client container inspect "$name"
 }
 
+# Most of what the policy takes at a create, at once.
+options()
+{
+	local form='{{.Config.Hostname}} {{.Config.StopTimeout}} {{(index .HostConfig.Ulimits 1).Hard}} {{.HostConfig.OomScoreAdj}}'
+	local many=(-it --init --entrypoint sh -e A=b -e 'BASH_FUNC_x%%=() { :; }' -w /tmp --user 1000:1000 --hostname box --expose 80
+		--stop-signal SIGTERM --stop-timeout 5 --tmpfs /t:size=16m,mode=1777 --mount "type=volume,src=$name-v,dst=/w,readonly"
+		--mount type=tmpfs,dst=/m,tmpfs-size=16m --shm-size 16m --ulimit nofile=64:128 --ulimit stack=67108864 --cpus 0.5
+		--cpu-shares 512 --memory-swap 64m --oom-score-adj 500 --restart on-failure:3 --log-opt max-size=10m --ipc private
+		--health-cmd true --health-interval 5s --label dev.capybara.x=y)
+
+	ok "$1 create with most options" client create --name "$name" "${safe[@]}" "${many[@]}" "$IMAGE" -c 'exit 0'
+	is "$1 and the engine has them" "box 5 67108864 500" "$(docker inspect --format "$form" "$name")"
+	ok "$1 rm of it" client rm "$name"
+	ok "$1 volume rm of its volume" client volume rm "$name-v"
+}
+
 # Clients that remember ids, as compose does, join and leave networks by them.
 networks()
 {
@@ -91,6 +107,7 @@ for cli in /usr/local/bin/docker /usr/bin/docker; do
 	[ -x "$cli" ] || continue
 	version=$("$cli" --version | sed -n 's/^Docker version \([0-9.]*\).*/\1/p')
 	lifecycle "$version"
+	options "$version"
 	objects "$version"
 	refusals "$version"
 	tested=$((tested + 1))
