@@ -125,15 +125,22 @@ static void no_runner(const struct err *err, void *arg)
 	l->call = inspect(l, on_container);
 }
 
-/* The exec is there and silent: a paused container answers nothing. */
+/*
+ * The exec is there and silent: a paused container answers nothing. One that was killed does neither, and an engine may hold
+ * its exec for running all the same.
+ */
 static void on_silent(const struct engine_reply *reply, void *arg)
 {
 	struct runner_link *l = arg;
-	bool paused = false;
+	const struct json_node *state = json_get(reply->json, "State");
+	bool paused = false, running = true;
 
 	l->call = NULL;
-	json_get_bool(json_get(reply->json, "State"), "Paused", &paused);
-	if (reply->status == 200 && paused)
+	json_get_bool(state, "Paused", &paused);
+	json_get_bool(state, "Running", &running);
+	if (reply->status == 404 || (reply->status == 200 && !running))
+		runner_detach(l->runner, "the sandbox was stopped");
+	else if (reply->status == 200 && paused)
 		l->recover(l->arg);
 }
 
