@@ -52,8 +52,8 @@ options()
 {
 	local form='{{.Config.Hostname}} {{.Config.StopTimeout}} {{(index .HostConfig.Ulimits 1).Hard}} {{.HostConfig.OomScoreAdj}}'
 	local many=(-it --init --entrypoint sh -e A=b -e 'BASH_FUNC_x%%=() { :; }' -w /tmp --user 1000:1000 --hostname box --expose 80
-		--stop-signal SIGTERM --stop-timeout 5 --tmpfs /t:size=16m,mode=1777 --mount "type=volume,src=$name-v,dst=/w,readonly"
-		--mount type=tmpfs,dst=/m,tmpfs-size=16m --shm-size 16m --ulimit nofile=64:128 --ulimit stack=67108864 --cpus 0.5
+		--stop-signal SIGTERM --stop-timeout 5 --tmpfs '/t:size=16m,mode=1777' --mount "type=volume,src=$name-v,dst=/w,readonly"
+		--mount 'type=tmpfs,dst=/m,tmpfs-size=16m' --shm-size 16m --ulimit nofile=64:128 --ulimit stack=67108864 --cpus 0.5
 		--cpu-shares 512 --memory-swap 64m --oom-score-adj 500 --restart on-failure:3 --log-opt max-size=10m --ipc private
 		--health-cmd true --health-interval 5s --label dev.capybara.x=y)
 
