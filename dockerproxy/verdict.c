@@ -342,10 +342,10 @@ static enum decision ask_endpoint(struct question *q)
 	return DECISION_ALLOW;
 }
 
-/* Decoding can make segments: none may be empty or lead elsewhere, whatever the policy's pattern says. */
-static bool has_clean_segments(struct slice s)
+/* Decoding can make segments: none may be empty or lead elsewhere, whatever the policy's pattern says. *n: how many there are. */
+static bool has_clean_segments(struct slice s, unsigned *n)
 {
-	for (;;) {
+	for (*n = 1;; ++*n) {
 		const char *slash = s.len == 0 ? NULL : memchr(s.p, '/', s.len);
 		struct slice first = slash == NULL ? s : slice_make(s.p, (size_t)(slash - s.p));
 
@@ -374,6 +374,7 @@ static enum decision ask_path(struct question *q)
 		const struct endpoint_segment *s = &e->segments[i];
 		struct slice *value = &v->work->match.values[i];
 		struct json_node node = { .type = JSON_STRING };
+		unsigned made;
 
 		if (s->type == SEGMENT_LITERAL)
 			continue;
@@ -382,8 +383,11 @@ static enum decision ask_path(struct question *q)
 		node.text = *value;
 		if (!schema_eval(v->work->run, s->schema, &node, &v->work->failure))
 			return deny_field(v, q->p, PART_PATH, s->text);
-		if (!has_clean_segments(*value))
+		if (!has_clean_segments(*value, &made))
 			return deny_row(v, REASON_PATH, "path");
+		/* With the version's and the row's own no more than a target may have: escaped slashes are no way around it. */
+		if (made > TARGET_MAX_SEGMENTS - e->n_segments)
+			return deny_target(v, TARGET_FAULT_SEGMENTS);
 		if (e->object == OBJECT_PATH && slice_eq(e->object_name, s->text)) {
 			/* Who owns it is asked by this text: a cut one would be another's. */
 			if (value->len >= sizeof(v->object))
