@@ -56,7 +56,7 @@ def faults(c):
             "PublishAllPorts", "ExtraHosts", "Links", "OomKillDisable", "StorageOpt", "CpusetCpus", "CpuRealtimeRuntime")
     found = [f"{k} is {h[k]}" for k in zero if h.get(k)]
     wanted = {
-        "CapDrop": "ALL" in (h["CapDrop"] or []),
+        "CapDrop": any(c in ("ALL", "all") for c in h["CapDrop"] or []),
         "SecurityOpt": h["SecurityOpt"] and all(s.startswith("no-new-privileges") and "false" not in s
                                                 for s in h["SecurityOpt"]),
         "ReadonlyRootfs": h["ReadonlyRootfs"] is True,

@@ -111,7 +111,7 @@ static void check_create(struct slice body)
 	FUZZ_CHECK(drop != NULL && drop->type == JSON_ARRAY && drop->count >= 1);
 	bool all = false;
 	for (const struct json_node *n = drop->child; n != NULL; n = n->next)
-		all = all || (n->type == JSON_STRING && slice_is(n->text, "ALL"));
+		all = all || (n->type == JSON_STRING && (slice_is(n->text, "ALL") || slice_is(n->text, "all")));
 	FUZZ_CHECK(all && label_set(root));
 	FUZZ_CHECK(json_get_string(host, "NetworkMode", &text) && (slice_is(text, "none") || slice_starts(text, "cap")));
 	if (json_get_string(host, "IpcMode", &text))
