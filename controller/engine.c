@@ -1,72 +1,16 @@
-/* Sends finite requests to the engine and says what its answers are worth. */
+/* Sends finite requests to the engine, in the API version that both speak, and ends each once. */
 #include "controller/engine.h"
 
-#include <curl/curl.h>
 #include <errno.h>
-#include <event2/event.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/queue.h>
 
+#include "controller/engine_impl.h"
 #include "controller/mem.h"
-#include "libgate/buf.h"
 #include "libgate/log.h"
 
-#define BODY_MAX ((size_t)8 * 1024 * 1024) /* listings of many sandboxes; everything else is far smaller */
-#define MESSAGE_MAX 300 /* bytes of an engine's message that are passed on */
 #define CONNECTIONS_MAX 32
 #define CONNECT_TIMEOUT_MS 10000
-
-enum call_state { CALL_WAITING /* for the version */, CALL_SENT, CALL_READY_ONLY };
-
-struct engine_call {
-	TAILQ_ENTRY(engine_call) link;
-	struct engine *engine;
-	enum call_state state;
-	CURL *easy;
-	struct curl_slist *headers;
-	char *method;
-	char *path;
-	char *body;
-	int64_t timeout_ms;
-	engine_cb cb;
-	engine_data_cb data;
-	void *arg;
-	struct buf answer;
-	bool overflow;
-	bool has_version; /* Api-Version was there */
-	bool refused; /* the proxy's own refusal */
-	unsigned asked; /* the minor version that the request named; 0: none */
-	bool repeated; /* under another version */
-	bool closing; /* it was there when the engine was last looked through for what has to end */
-	time_t date;
-	char policy[80];
-	unsigned version;
-	char error[CURL_ERROR_SIZE];
-};
-
-TAILQ_HEAD(call_list, engine_call);
-
-/* One descriptor that libcurl watches. */
-struct engine_socket {
-	TAILQ_ENTRY(engine_socket) link;
-	struct event *event;
-};
-
-TAILQ_HEAD(socket_list, engine_socket);
-
-struct engine {
-	struct event_base *base;
-	const struct config *config;
-	CURLM *multi;
-	struct event *timer;
-	struct call_list calls;
-	struct socket_list sockets;
-	struct engine_call *ping; /* the negotiation under way */
-	struct event *closer; /* ends calls from the loop; NULL: open */
-	struct json_doc *doc;
-	unsigned api_minor;
-};
 
 static void start_call(struct engine_call *call);
 static void release_request(struct engine_call *call);
@@ -135,156 +79,6 @@ static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg, voi
 	return 0;
 }
 
-/* --- the answer -------------------------------------------------------------------------------------------------- */
-
-static void put_printable(char *out, size_t size, struct slice s)
-{
-	size_t n = 0;
-
-	for (; n < s.len && n < size - 1; n++)
-		out[n] = s.p[n] >= ' ' && s.p[n] <= '~' ? s.p[n] : '?';
-	out[n] = '\0';
-}
-
-static size_t on_header(char *p, size_t size, size_t n, void *arg)
-{
-	struct engine_call *call = arg;
-	struct slice line = slice_make(p, size * n);
-	const char *colon = memchr(line.p, ':', line.len);
-
-	if (colon == NULL)
-		return size * n;
-	struct slice name = slice_make(line.p, (size_t)(colon - line.p));
-	struct slice value = slice_skip(line, name.len + 1);
-	while (value.len > 0 && value.p[0] == ' ')
-		value = slice_skip(value, 1);
-	while (value.len > 0 && (value.p[value.len - 1] == '\r' || value.p[value.len - 1] == '\n'))
-		value.len--;
-	if (slice_case_is(name, "Api-Version") && value.len >= 3 && value.len <= 5 && slice_starts(value, "1.")) {
-		unsigned minor = 0;
-		for (size_t i = 2; i < value.len; i++)
-			minor = value.p[i] >= '0' && value.p[i] <= '9' ? minor * 10 + (unsigned)(value.p[i] - '0') : 10000;
-		call->has_version = minor < 10000;
-		call->version = minor;
-	} else if (slice_case_is(name, "X-Dockerproxy-Reason")) {
-		call->refused = true;
-	} else if (slice_case_is(name, "X-Dockerproxy-Policy")) {
-		put_printable(call->policy, sizeof(call->policy), value);
-	} else if (slice_case_is(name, "Date")) {
-		char text[64];
-
-		put_printable(text, sizeof(text), value);
-		time_t date = curl_getdate(text, NULL);
-		call->date = date > 0 ? date : 0;
-	}
-	return size * n;
-}
-
-static size_t on_body(char *p, size_t size, size_t n, void *arg)
-{
-	struct engine_call *call = arg;
-	long status = 0;
-
-	if (call->data != NULL) {
-		curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
-		if (status == 200) {
-			call->data(slice_make(p, size * n), call->arg);
-			return size * n;
-		}
-	}
-	if (buf_put(&call->answer, p, size * n) != 0) {
-		call->overflow = true;
-		return 0;
-	}
-	return size * n;
-}
-
-static int code_of_status(long status)
-{
-	switch (status) {
-	case 400:
-		return EINVAL;
-	case 403:
-		return EACCES;
-	case 404:
-		return ENOENT;
-	case 409:
-		return EEXIST;
-	case 504:
-		return ETIMEDOUT;
-	default:
-		return EAGAIN;
-	}
-}
-
-static void say_refusal(struct engine_call *call, struct engine_reply *reply, long status)
-{
-	struct slice message = SLICE_LIT("(no message)");
-	char text[MESSAGE_MAX];
-	size_t n = 0;
-
-	json_get_string(reply->json, "message", &message);
-	for (; n < message.len && n < sizeof(text) - 1; n++)
-		text[n] = (unsigned char)message.p[n] < ' ' ? ' ' : message.p[n];
-	text[n] = '\0';
-	if (call->refused)
-		err_set(&reply->err, status == 403 || status == 405 ? EACCES : code_of_status(status), "%s", text);
-	else if (reply->status == 0)
-		err_set(&reply->err, EAGAIN, "%s %s: status %ld, and not as the engine answers: %s", call->method, call->path,
-			status, text);
-	else
-		err_set(&reply->err, code_of_status(status), "%s %s: %s", call->method, call->path, text);
-}
-
-static void judge_answer(struct engine_call *call, struct engine_reply *reply)
-{
-	long status = 0;
-	enum json_fault fault;
-	size_t offset;
-
-	curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
-	if (buf_len(&call->answer) > 0)
-		reply->json = json_parse(call->engine->doc, buf_slice(&call->answer), JSON_STRICT, &fault, &offset);
-	bool ok = (status >= 200 && status < 300) || status == 304;
-	if (call->has_version && !call->refused && (ok || reply->json != NULL || buf_len(&call->answer) == 0))
-		reply->status = (int)status;
-	if (reply->status == 0 || !ok)
-		say_refusal(call, reply, status);
-	/* A proxy that answers 502 or 504 may have passed the request on before. */
-	reply->maybe_done = reply->status == 0 && !(call->refused && (status == 403 || status == 405 || status == 400));
-}
-
-static void judge_failure(struct engine_call *call, struct engine_reply *reply, CURLcode rc)
-{
-	const char *why = call->error[0] != '\0' ? call->error : curl_easy_strerror(rc);
-	bool connected = rc != CURLE_COULDNT_CONNECT && rc != CURLE_COULDNT_RESOLVE_HOST;
-	long sent = 0;
-
-	curl_easy_getinfo(call->easy, CURLINFO_REQUEST_SIZE, &sent);
-	reply->maybe_done = connected && sent > 0;
-	if (call->overflow)
-		err_set(&reply->err, EMSGSIZE, "%s %s: the answer is larger than %zu bytes", call->method, call->path,
-			BODY_MAX);
-	else if (rc == CURLE_OPERATION_TIMEDOUT)
-		err_set(&reply->err, ETIMEDOUT, "%s %s: no answer within %lld ms", call->method, call->path,
-			(long long)call->timeout_ms);
-	else
-		err_set(&reply->err, EAGAIN, "%s %s: %s: is %s right and dockerproxy running?", call->method, call->path, why,
-			call->engine->config->endpoint);
-}
-
-/*
- * An engine in whose place another release runs now refuses what was agreed with the one before, and looks at nothing else
- * of the request. The sentence must be the engine's from its first word.
- */
-static bool refused_for_version(const struct engine_call *call, const struct engine_reply *reply)
-{
-	struct slice message;
-
-	return reply->status == 400 && call->asked > 0 && call->version >= ENGINE_API_MIN && call->version != call->asked &&
-		json_get_string(reply->json, "message", &message) && slice_starts(message, "client version 1.");
-}
-
 /* Sends the call once more, under what the engine speaks now; false when that is no other version or was tried before. */
 static bool repeat(struct engine_call *call)
 {
@@ -318,10 +112,10 @@ static void collect_done(struct engine *e)
 		reply.date = call->date;
 		memcpy(reply.policy, call->policy, sizeof(reply.policy));
 		if (msg->data.result == CURLE_OK)
-			judge_answer(call, &reply);
+			engine_judge_answer(call, &reply);
 		else
-			judge_failure(call, &reply, msg->data.result);
-		if (!refused_for_version(call, &reply) || !repeat(call))
+			engine_judge_failure(call, &reply, msg->data.result);
+		if (!engine_refused_for_version(call, &reply) || !repeat(call))
 			finish(call, &reply);
 	}
 }
@@ -362,7 +156,7 @@ static void finish(struct engine_call *call, struct engine_reply *reply)
 	/* The answer's bytes carry the parsed tree: they go after the callback. */
 	struct buf answer = call->answer;
 
-	buf_init(&call->answer, BODY_MAX);
+	buf_init(&call->answer, ENGINE_ANSWER_MAX);
 	if (cb != NULL && reply->err.text[0] != '\0')
 		log_debug("%s %s: %s", call->method, call->path, reply->err.text);
 	if (call == call->engine->ping) {
@@ -411,9 +205,9 @@ static void start_call(struct engine_call *call)
 	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
 	curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)call->timeout_ms);
 	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, call->error);
-	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, engine_take_header);
 	curl_easy_setopt(easy, CURLOPT_HEADERDATA, call);
-	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, engine_take_body);
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, call);
 	curl_easy_setopt(easy, CURLOPT_USERAGENT, "sandbox-controller");
 	curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, call->method);
@@ -485,7 +279,7 @@ static struct engine_call *new_call(struct engine *e, const char *method, const 
 	call->cb = cb;
 	call->data = data;
 	call->arg = arg;
-	buf_init(&call->answer, BODY_MAX);
+	buf_init(&call->answer, ENGINE_ANSWER_MAX);
 	TAILQ_INSERT_TAIL(&e->calls, call, link);
 	return call;
 }
