@@ -176,7 +176,11 @@ struct exec_backend *sandbox_backend(struct sandbox *s, bool root)
 
 void sandbox_stopped(struct sandbox *s)
 {
-	drop_backends(s);
+	struct exec_backend *const each[] = { s->as_user, s->as_root };
+
+	for (size_t i = 0; i < ARRAY_SIZE(each); i++)
+		if (each[i] != NULL && each[i]->ops->stopped != NULL)
+			each[i]->ops->stopped(each[i]);
 }
 
 void sandbox_forget(struct sandbox *s)

@@ -135,6 +135,11 @@ struct exec_backend_ops {
 	void (*consumed)(struct exec_op *op, size_t bytes);
 	void (*resize)(struct exec_op *op, uint16_t rows, uint16_t cols);
 	void (*kill)(struct exec_op *op); /* the whole tree, by SIGKILL; done() follows. A file write leaves no trace. */
+	/*
+	 * The container was stopped: a stream into it is dead, open as it may look. What was sent over it ends as lost, what was
+	 * not as not started, by EBUSY. NULL: its streams end with the container.
+	 */
+	void (*stopped)(struct exec_backend *b);
 	void (*free)(struct exec_backend *b); /* operations still running end as lost; the sandbox keeps their limits */
 };
 

@@ -178,6 +178,11 @@ static void op_kill(struct exec_op *op)
 		runner_op_flush(op);
 }
 
+static void backend_stopped(struct exec_backend *b)
+{
+	runner_detach(of(b), "the sandbox was stopped");
+}
+
 static void backend_free(struct exec_backend *b)
 {
 	struct runner *r = of(b);
@@ -200,6 +205,7 @@ struct runner *runner_new(struct channel_set *channels, const struct runner_owne
 		.consumed = op_consumed,
 		.resize = op_resize,
 		.kill = op_kill,
+		.stopped = backend_stopped,
 		.free = backend_free,
 	};
 	struct runner *r = mem_zalloc(sizeof(*r));
