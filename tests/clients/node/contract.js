@@ -49,7 +49,9 @@ async function main() {
 			await new Promise((resolve) => setTimeout(resolve, 20));
 		}
 	};
-	const talk = c.sendRequest("exec", { id: name, command: "stty size; read x; echo got $x; stty size", tty: true, stream: true, rows: 30, cols: 100 });
+	// A new size reaches the terminal by a way of its own, maybe after the line.
+	const command = "stty size; read x; echo got $x; for i in {1..100}; do stty size | grep '41 83' && break; sleep 0.1; done";
+	const talk = c.sendRequest("exec", { id: name, command, tty: true, stream: true, rows: 30, cols: 100 });
 	const requestId = await told("30 100");
 	await c.sendRequest("execResize", { requestId, rows: 41, cols: 83 });
 	await c.sendRequest("execInput", { requestId, data: "line\n" });
