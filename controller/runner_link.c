@@ -31,6 +31,12 @@ static void no_stream(struct runner_link *l, int code, const char *text)
 	runner_no_stream(l->runner, &err);
 }
 
+/* The engine's 404, or dockerproxy's for an exec whose container is gone. */
+static bool absent(const struct engine_reply *reply)
+{
+	return reply->status == 404 || reply->err.code == ENOENT;
+}
+
 /* As an errno value: EBUSY asks the owner to start the container, ENXIO says that there is none. */
 static int code_of(int status, int code)
 {
@@ -138,7 +144,7 @@ static void on_silent(const struct engine_reply *reply, void *arg)
 	l->call = NULL;
 	json_get_bool(state, "Paused", &paused);
 	json_get_bool(state, "Running", &running);
-	if (reply->status == 404 || (reply->status == 200 && !running))
+	if (absent(reply) || (reply->status == 200 && !running))
 		runner_detach(l->runner, "the sandbox was stopped");
 	else if (reply->status == 200 && paused)
 		l->recover(l->arg);
@@ -152,7 +158,7 @@ static void on_exec(const struct engine_reply *reply, void *arg)
 	l->call = NULL;
 	if (reply->status == 200)
 		json_get_bool(reply->json, "Running", &running);
-	if (reply->status == 404 || !running)
+	if (absent(reply) || !running)
 		runner_detach(l->runner, "the sandbox was stopped or its runner has ended");
 	else if (reply->status == 200)
 		l->call = inspect(l, on_silent);
