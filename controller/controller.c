@@ -176,11 +176,9 @@ struct exec_backend *sandbox_backend(struct sandbox *s, bool root)
 
 void sandbox_stopped(struct sandbox *s)
 {
-	struct exec_backend *const each[] = { s->as_user, s->as_root };
-
-	for (size_t i = 0; i < ARRAY_SIZE(each); i++)
-		if (each[i] != NULL && each[i]->ops->stopped != NULL)
-			each[i]->ops->stopped(each[i]);
+	/* Root's commands are the engine's execs, whose streams end with the container. */
+	if (s->as_user != NULL && s->as_user->ops->stopped != NULL)
+		s->as_user->ops->stopped(s->as_user);
 }
 
 void sandbox_forget(struct sandbox *s)
