@@ -1,56 +1,12 @@
-/* From an audit log to a proposed policy: collecting what was asked for, and writing it down. */
-#include "dockerproxy/learn.h"
+/* From an audit log to a proposed policy, first half: collecting what was asked for. */
+#include "dockerproxy/learn_impl.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "dockerproxy/policy_impl.h"
 #include "dockerproxy/verdict_text.h"
-#include "libgate/target.h"
-
-#define MAX_ROWS 1000 /* different endpoints in one log */
-#define MAX_WISHES 200 /* different parameters and fields of one endpoint */
-#define MAX_VALUES 8 /* values named one by one; more make a pattern */
-#define MAX_TEXT 256
-
-enum wish_kind { WISH_PATH, WISH_QUERY, WISH_FIELD };
-
-/* Something of an endpoint that the base policy does not grant. */
-struct wish {
-	enum wish_kind kind;
-	char name[MAX_TEXT]; /* parameter, or pointer into the body */
-	char reason[MAX_TEXT]; /* fields */
-	char *values[MAX_VALUES];
-	unsigned n_values;
-	bool more_values;
-	unsigned long count;
-};
-
-struct row {
-	const struct endpoint *base; /* NULL: not in the base policy */
-	char method[16];
-	char path[MAX_TEXT]; /* template, when not in the base policy */
-	char request[MAX_TEXT]; /* the first that needed it: "id METHOD TARGET" */
-	bool body;
-	const char *response;
-	unsigned long allowed;
-	unsigned long denied;
-	struct wish *wishes;
-	unsigned n_wishes;
-};
-
-struct learn {
-	const struct policy *base;
-	struct json_doc *doc;
-	struct schema_run *run;
-	struct target target;
-	struct row *rows;
-	unsigned n_rows;
-	unsigned long lines;
-	unsigned long skipped;
-};
 
 static const struct known_row {
 	const char *method;
@@ -110,12 +66,42 @@ static void put_plain(char *out, size_t size, struct slice s)
 
 /* --- collecting ------------------------------------------------------------------------------------------------ */
 
+/* Nothing but what a parameter's name or a literal path can hold: else a cut or changed text would open something else. */
+static bool is_plain(struct slice s)
+{
+	for (size_t i = 0; i < s.len; i++)
+		if (s.p[i] < 0x20 || s.p[i] >= 0x7f)
+			return false;
+	return s.len < LEARN_MAX_TEXT;
+}
+
+static enum wish_width width_of(struct slice value)
+{
+	enum wish_width width = value.len == 0 || value.len > 255 ? WIDTH_ANY : WIDTH_DIGITS;
+
+	for (size_t i = 0; i < value.len; i++) {
+		char c = value.p[i], lower = slice_lower(c);
+		enum wish_width one = c >= '0' && c <= '9'                               ? WIDTH_DIGITS
+			: (lower >= 'a' && lower <= 'z') || c == '_' || c == '.' || c == '-' ? WIDTH_NAME
+			: c == ':' || c == '/' || c == '@'                                   ? WIDTH_REFERENCE
+																				 : WIDTH_ANY;
+
+		if (one > width)
+			width = one;
+	}
+	return width == WIDTH_DIGITS && value.len > 18 ? WIDTH_NAME : width;
+}
+
 static int add_value(struct wish *w, struct slice value, struct err *err)
 {
+	enum wish_width width = width_of(value);
+
 	for (unsigned i = 0; i < w->n_values; i++)
 		if (slice_is(value, w->values[i]))
 			return 0;
-	if (w->n_values == MAX_VALUES || memchr(value.p, '\0', value.len) != NULL) {
+	if (width > w->width)
+		w->width = width;
+	if (w->n_values == LEARN_MAX_VALUES) {
 		w->more_values = true;
 		return 0;
 	}
@@ -126,69 +112,95 @@ static int add_value(struct wish *w, struct slice value, struct err *err)
 	return 0;
 }
 
-static struct wish *find_wish(struct row *r, enum wish_kind kind, struct slice name, struct err *err)
+/* *out: the wish, or NULL when it is counted only. */
+static int find_wish(struct row *r, enum wish_kind kind, struct slice name, struct wish **out, struct err *err)
 {
-	char plain[MAX_TEXT];
+	char plain[LEARN_MAX_TEXT];
 	struct wish *list;
 
+	*out = NULL;
 	put_plain(plain, sizeof(plain), name);
 	for (unsigned i = 0; i < r->n_wishes; i++)
-		if (r->wishes[i].kind == kind && strcmp(r->wishes[i].name, plain) == 0)
-			return &r->wishes[i];
-	if (r->n_wishes == MAX_WISHES) {
-		err_set(err, E2BIG, "learn: %s asks for more than %d different things", r->method, MAX_WISHES);
-		return NULL;
+		if (r->wishes[i].kind == kind && strcmp(r->wishes[i].name, plain) == 0) {
+			*out = &r->wishes[i];
+			return 0;
+		}
+	if (r->n_wishes == LEARN_MAX_WISHES) {
+		r->left_out++;
+		return 0;
 	}
 	list = realloc(r->wishes, (r->n_wishes + 1) * sizeof(*list));
-	if (list == NULL) {
-		err_errno(err, "learn");
-		return NULL;
-	}
+	if (list == NULL)
+		return err_errno(err, "learn");
 	r->wishes = list;
 	memset(&list[r->n_wishes], 0, sizeof(*list));
 	list[r->n_wishes].kind = kind;
 	memcpy(list[r->n_wishes].name, plain, sizeof(plain));
-	return &list[r->n_wishes++];
+	*out = &list[r->n_wishes++];
+	return 0;
 }
 
+/* A parameter, and the value that it had. */
 static int wish_for(struct row *r, enum wish_kind kind, struct slice name, struct slice value, struct err *err)
 {
-	struct wish *w = find_wish(r, kind, name, err);
+	struct wish *w;
 
-	if (w == NULL)
+	if (!is_plain(name)) {
+		r->left_out++;
+		return 0;
+	}
+	if (find_wish(r, kind, name, &w, err) < 0)
 		return -1;
+	if (w == NULL)
+		return 0;
 	w->count++;
-	return kind == WISH_FIELD ? 0 : add_value(w, value, err);
+	return add_value(w, value, err);
 }
 
-static struct row *find_row(struct learn *l, const struct endpoint *base, const char *method, const char *path,
-	struct err *err)
+static int wish_for_field(struct row *r, struct slice at, struct slice reason, struct err *err)
+{
+	struct wish *w;
+
+	if (find_wish(r, WISH_FIELD, at, &w, err) < 0)
+		return -1;
+	if (w == NULL)
+		return 0;
+	w->count++;
+	put_plain(w->reason, sizeof(w->reason), reason);
+	return 0;
+}
+
+/* *out: the row, or NULL when it is counted only. */
+static int find_row(struct learn *l, const struct endpoint *base, const char *method, const char *path,
+	struct row **out, struct err *err)
 {
 	struct row *list;
 
 	for (unsigned i = 0; i < l->n_rows; i++) {
 		struct row *r = &l->rows[i];
 
+		*out = r;
 		if (base != NULL ? r->base == base
 						 : r->base == NULL && strcmp(r->method, method) == 0 && strcmp(r->path, path) == 0)
-			return r;
+			return 0;
 	}
-	if (l->n_rows == MAX_ROWS) {
-		err_set(err, E2BIG, "learn: the log has more than %d different endpoints", MAX_ROWS);
-		return NULL;
+	*out = NULL;
+	if (base == NULL && l->n_new == LEARN_MAX_NEW) {
+		l->left_out++;
+		return 0;
 	}
 	list = realloc(l->rows, (l->n_rows + 1) * sizeof(*list));
-	if (list == NULL) {
-		err_errno(err, "learn");
-		return NULL;
-	}
+	if (list == NULL)
+		return err_errno(err, "learn");
 	l->rows = list;
 	memset(&list[l->n_rows], 0, sizeof(*list));
 	list[l->n_rows].base = base;
+	l->n_new += base == NULL;
 	put_plain(list[l->n_rows].method, sizeof(list[0].method), slice_str(method));
 	put_plain(list[l->n_rows].path, sizeof(list[0].path), slice_str(path));
 	list[l->n_rows].response = "plain";
-	return &list[l->n_rows++];
+	*out = &list[l->n_rows++];
+	return 0;
 }
 
 static bool holds(struct learn *l, const struct schema *s, struct slice text)
@@ -245,14 +257,24 @@ static bool is_version(struct slice s)
 	return s.len == 5 && slice_starts(s, "v1.");
 }
 
+/* What stands for a path parameter, as the policy would be asked for it; false when no policy is. */
+static bool decode_param(struct learn *l, bool rest, struct slice *value)
+{
+	return rest ? target_decode(&l->target, *value, "/:@", value) : memchr(value->p, '%', value->len) == NULL;
+}
+
 static int learn_known(struct learn *l, struct row *r, const struct endpoint_match *m, struct slice at,
 	struct slice reason, struct err *err)
 {
 	for (unsigned i = 0; i < m->endpoint->n_segments; i++) {
 		const struct endpoint_segment *s = &m->endpoint->segments[i];
+		struct slice value = m->values[i];
 
-		if (s->type != SEGMENT_LITERAL && !holds(l, s->schema, m->values[i]) &&
-			wish_for(r, WISH_PATH, s->text, m->values[i], err) < 0)
+		if (s->type == SEGMENT_LITERAL)
+			continue;
+		if (!decode_param(l, s->type == SEGMENT_PARAM_REST, &value))
+			r->left_out++;
+		else if (!holds(l, s->schema, value) && wish_for(r, WISH_PATH, s->text, value, err) < 0)
 			return -1;
 	}
 	for (unsigned i = 0; i < l->target.nparams; i++) {
@@ -263,20 +285,14 @@ static int learn_known(struct learn *l, struct row *r, const struct endpoint_mat
 		if (!query_holds(l, known, q->value) && wish_for(r, WISH_QUERY, q->name, q->value, err) < 0)
 			return -1;
 	}
-	if (at.len == 0 || at.p[0] == '/') {
-		struct wish *w = find_wish(r, WISH_FIELD, at, err);
-
-		if (w == NULL)
-			return -1;
-		w->count++;
-		put_plain(w->reason, sizeof(w->reason), reason);
-	}
-	return 0;
+	return at.len == 0 || at.p[0] == '/' ? wish_for_field(r, at, reason, err) : 0;
 }
 
-/* Can the path stand in a policy as it is? */
+/* Can the path stand in a policy as it is? A version alone is no path, and the engine has nothing at "/". */
 static bool is_plain_path(const struct slice *segments, unsigned n)
 {
+	size_t len = 0;
+
 	for (unsigned i = 0; i < n; i++)
 		for (size_t j = 0; j < segments[i].len; j++) {
 			char c = slice_lower(segments[i].p[j]);
@@ -284,28 +300,31 @@ static bool is_plain_path(const struct slice *segments, unsigned n)
 			if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '_' && c != '-' && (c != '.' || j == 0))
 				return false;
 		}
-	return n <= ENDPOINT_MAX_SEGMENTS;
+	for (unsigned i = 0; i < n; i++)
+		len += 1 + segments[i].len;
+	return n > 0 && n <= ENDPOINT_MAX_SEGMENTS && len < LEARN_MAX_TEXT && !is_version(segments[0]);
 }
 
 static int learn_new_row(struct learn *l, const char *method, const struct slice *segments, unsigned n,
 	struct row **out, struct err *err)
 {
 	const struct known_row *k = NULL;
-	struct slice value = slice_make(NULL, 0);
-	char path[MAX_TEXT];
+	struct slice value = slice_make("", 0);
+	char path[LEARN_MAX_TEXT];
 
 	for (size_t i = 0; i < ARRAY_SIZE(known_rows) && k == NULL; i++)
 		if (strcmp(known_rows[i].method, method) == 0 && match_template(known_rows[i].path, segments, n, &value))
 			k = &known_rows[i];
-	if (k == NULL && !is_plain_path(segments, n))
+	if (k == NULL ? !is_plain_path(segments, n) : !decode_param(l, strstr(k->path, "...}") != NULL, &value))
 		return 0;
 	put_plain(path, sizeof(path),
 		k != NULL
 			? slice_str(k->path)
 			: slice_make(segments[0].p - 1, (size_t)(segments[n - 1].p + segments[n - 1].len - segments[0].p) + 1));
-	*out = find_row(l, NULL, method, path, err);
-	if (*out == NULL)
+	if (find_row(l, NULL, method, path, out, err) < 0)
 		return -1;
+	if (*out == NULL)
+		return 0;
 	if (k != NULL) {
 		(*out)->body = k->body;
 		(*out)->response = k->response;
@@ -350,8 +369,7 @@ static int learn_request(struct learn *l, const struct json_node *line, bool den
 		n--;
 	}
 	if (endpoint_match(l->base->endpoints, l->base->n_endpoints, method_of(method), segments, n, &m)) {
-		r = find_row(l, m.endpoint, "", "", err);
-		if (r == NULL || (denied && learn_known(l, r, &m, at, reason, err) < 0))
+		if (find_row(l, m.endpoint, "", "", &r, err) < 0 || (denied && learn_known(l, r, &m, at, reason, err) < 0))
 			return -1;
 	} else if (denied && learn_new_row(l, http_method_name(method_of(method)), segments, n, &r, err) < 0) {
 		return -1;
@@ -361,7 +379,7 @@ static int learn_request(struct learn *l, const struct json_node *line, bool den
 		return 0;
 	}
 	if (denied && r->denied++ == 0) {
-		char text[3 * MAX_TEXT];
+		char text[3 * LEARN_MAX_TEXT];
 		int len = snprintf(text, sizeof(text), "%.*s %.*s %.*s", (int)(request.len > 40 ? 40 : request.len), request.p,
 			SLICE_ARG(method), (int)(target.len > 150 ? 150 : target.len), target.p);
 
@@ -380,251 +398,11 @@ int learn_line(struct learn *l, struct slice line, struct err *err)
 
 	l->lines++;
 	root = json_parse(l->doc, line, JSON_STRICT, &fault, &offset);
-	if (root == NULL || !json_get_string(root, "decision", &decision) ||
+	/* What was cut to fit into the log may be another request. */
+	if (root == NULL || json_get(root, "cut") != NULL || !json_get_string(root, "decision", &decision) ||
 		!(slice_is(decision, "allow") || slice_is(decision, "would_deny"))) {
 		l->skipped++;
 		return 0;
 	}
 	return learn_request(l, root, slice_is(decision, "would_deny"), err);
-}
-
-/* --- writing --------------------------------------------------------------------------------------------------- */
-
-/* A pattern wide enough for values that were not named, as narrow as what was seen. */
-static const char *pattern_for(const struct wish *w)
-{
-	static const char *const patterns[][2] = {
-		{ "0123456789", "^[0-9]{1,18}$" },
-		{ "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-", "^[A-Za-z0-9_.-]{1,255}$" },
-		{ "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:/@-", "^[A-Za-z0-9_.:/@-]{1,255}$" },
-	};
-
-	for (size_t p = 0; p < ARRAY_SIZE(patterns); p++) {
-		bool fits = true;
-
-		for (unsigned i = 0; i < w->n_values; i++)
-			fits &= w->values[i][0] != '\0' && w->values[i][strspn(w->values[i], patterns[p][0])] == '\0';
-		if (fits)
-			return patterns[p][1];
-	}
-	return "^[^\\\\x00-\\\\x1f]{0,4096}$";
-}
-
-static bool all_flags(const struct wish *w)
-{
-	for (unsigned i = 0; i < w->n_values; i++)
-		if (strcmp(w->values[i], "0") != 0 && strcmp(w->values[i], "1") != 0 && strcmp(w->values[i], "true") != 0 &&
-			strcmp(w->values[i], "false") != 0)
-			return false;
-	return w->n_values > 0 && !w->more_values;
-}
-
-static int put_values(struct buf *b, const struct wish *w)
-{
-	if (w->kind == WISH_QUERY && all_flags(w))
-		return buf_puts(b, "{ \"type\": \"boolean\" }");
-	if (w->more_values)
-		return buf_putf(b, "{ \"type\": \"string\", \"pattern\": \"%s\" }", pattern_for(w));
-	if (buf_puts(b, "{ \"type\": \"string\", \"enum\": [") < 0)
-		return -1;
-	for (unsigned i = 0; i < w->n_values; i++)
-		if (buf_puts(b, i == 0 ? "" : ", ") < 0 || json_put_string(b, slice_str(w->values[i])) < 0)
-			return -1;
-	return buf_puts(b, "] }");
-}
-
-static const struct json_node *base_row(const struct learn *l, const struct row *r)
-{
-	const struct json_node *n = json_get(l->base->root, "endpoints")->child;
-
-	for (unsigned i = r->base->info.index; i > 0; i--)
-		n = n->next;
-	return n;
-}
-
-static int put_separator(struct buf *b, bool *first)
-{
-	bool comma = !*first;
-
-	*first = false;
-	return buf_puts(b, comma ? ",\n" : "\n");
-}
-
-/* One object of parameters: what the base has, and what was wished for, beside it or in its place. */
-static int put_params(struct buf *b, const struct row *r, enum wish_kind kind, const struct json_node *have)
-{
-	bool first = true;
-
-	if (buf_puts(b, "{") < 0)
-		return -1;
-	for (const struct json_node *m = have == NULL ? NULL : have->child; m != NULL; m = m->next) {
-		const struct wish *wish = NULL;
-
-		for (unsigned i = 0; i < r->n_wishes; i++)
-			if (r->wishes[i].kind == kind && slice_is(m->key, r->wishes[i].name))
-				wish = &r->wishes[i];
-		if (put_separator(b, &first) < 0 || buf_puts(b, "\t\t\t\t") < 0 || json_put_string(b, m->key) < 0 ||
-			buf_puts(b, ": ") < 0 || (wish != NULL && buf_puts(b, "{ \"anyOf\": [") < 0) || json_put(b, m) < 0)
-			return -1;
-		if (wish != NULL && (buf_puts(b, ", ") < 0 || put_values(b, wish) < 0 || buf_puts(b, "] }") < 0))
-			return -1;
-	}
-	for (unsigned i = 0; i < r->n_wishes; i++) {
-		const struct wish *w = &r->wishes[i];
-
-		if (w->kind != kind || json_get(have, w->name) != NULL)
-			continue;
-		if (put_separator(b, &first) < 0 || buf_putf(b, "\t\t\t\t// %lu requests\n\t\t\t\t", w->count) < 0 ||
-			json_put_string(b, slice_str(w->name)) < 0 || buf_puts(b, ": ") < 0 || put_values(b, w) < 0)
-			return -1;
-	}
-	return buf_puts(b, first ? "}" : "\n\t\t\t}");
-}
-
-static bool wishes(const struct row *r, enum wish_kind kind)
-{
-	for (unsigned i = 0; i < r->n_wishes; i++)
-		if (r->wishes[i].kind == kind)
-			return true;
-	return false;
-}
-
-static int put_key(struct buf *b, const char *key)
-{
-	return buf_putf(b, ",\n\t\t\t\"%s\": ", key);
-}
-
-static int put_query(struct buf *b, const struct row *r, const struct json_node *have)
-{
-	const struct json_node *properties = json_get(have, "properties");
-
-	if (buf_puts(b, "{ \"type\": \"object\", \"properties\": ") < 0 || put_params(b, r, WISH_QUERY, properties) < 0)
-		return -1;
-	for (const struct json_node *m = have == NULL ? NULL : have->child; m != NULL; m = m->next) {
-		if (slice_is(m->key, "type") || slice_is(m->key, "properties"))
-			continue;
-		if (buf_puts(b, ", ") < 0 || json_put_string(b, m->key) < 0 || buf_puts(b, ": ") < 0 || json_put(b, m) < 0)
-			return -1;
-	}
-	return buf_puts(b, " }");
-}
-
-static int put_base_row(struct buf *b, const struct learn *l, const struct row *r)
-{
-	const struct json_node *row = base_row(l, r);
-	bool first = true;
-
-	for (const struct json_node *m = row->child; m != NULL; m = m->next) {
-		int rc;
-
-		if (!first && buf_puts(b, ",\n\t\t\t") < 0)
-			return -1;
-		if (json_put_string(b, m->key) < 0 || buf_puts(b, ": ") < 0)
-			return -1;
-		if (slice_is(m->key, "params") && wishes(r, WISH_PATH))
-			rc = put_params(b, r, WISH_PATH, m);
-		else if (slice_is(m->key, "query") && wishes(r, WISH_QUERY))
-			rc = put_query(b, r, m);
-		else
-			rc = json_put(b, m);
-		if (rc < 0)
-			return -1;
-		first = false;
-	}
-	if (json_get(row, "query") == NULL && wishes(r, WISH_QUERY))
-		return put_key(b, "query") < 0 ? -1 : put_query(b, r, NULL);
-	return 0;
-}
-
-static int put_new_row(struct buf *b, const struct row *r, unsigned number)
-{
-	if (buf_putf(b, "\"id\": \"learned.%u\",\n\t\t\t\"method\": \"%s\",\n\t\t\t\"path\": ", number, r->method) < 0 ||
-		json_put_string(b, slice_str(r->path)) < 0)
-		return -1;
-	if (wishes(r, WISH_PATH) && (put_key(b, "params") < 0 || put_params(b, r, WISH_PATH, NULL) < 0))
-		return -1;
-	if (wishes(r, WISH_QUERY) && (put_key(b, "query") < 0 || put_query(b, r, NULL) < 0))
-		return -1;
-	if (r->body &&
-		buf_puts(b, ",\n\t\t\t// the log does not hold bodies: describe what it may ask for\n\t\t\t\"body\": false") <
-			0)
-		return -1;
-	return strcmp(r->response, "plain") == 0 ? 0 : buf_putf(b, ",\n\t\t\t\"response\": \"%s\"", r->response);
-}
-
-static int put_row_comment(struct buf *b, const struct row *r)
-{
-	if (buf_putf(b, "\t\t// %lu allowed, %lu would have been denied", r->allowed, r->denied) < 0)
-		return -1;
-	if (r->denied > 0 && buf_putf(b, "; the first: %s", r->request) < 0)
-		return -1;
-	for (unsigned i = 0; i < r->n_wishes; i++)
-		if (r->wishes[i].kind == WISH_FIELD &&
-			buf_putf(b, "\n\t\t// NOT opened: body %s was refused %lu times (%s)",
-				r->wishes[i].name[0] == '\0' ? "as a whole" : r->wishes[i].name, r->wishes[i].count,
-				r->wishes[i].reason) < 0)
-			return -1;
-	return buf_puts(b, "\n\t\t{ ");
-}
-
-/* Names that rows with an owner were wished for must be names of containers that may be owned. */
-static int put_container_name(struct buf *b, const struct learn *l)
-{
-	const struct json_node *have = json_get(l->base->root, "containerName");
-
-	if (have == NULL)
-		return 0;
-	if (buf_puts(b, "\t\"containerName\": { \"anyOf\": [") < 0 || json_put(b, have) < 0)
-		return -1;
-	for (unsigned i = 0; i < l->n_rows; i++)
-		for (unsigned j = 0; j < l->rows[i].n_wishes; j++) {
-			const struct row *r = &l->rows[i];
-
-			if (r->base == NULL || r->base->info.owner != OWNER_CONTAINER || r->wishes[j].kind != WISH_PATH)
-				continue;
-			if (buf_puts(b, ", ") < 0 || put_values(b, &r->wishes[j]) < 0)
-				return -1;
-		}
-	return buf_puts(b, "] },\n");
-}
-
-static int put_policy(const struct learn *l, struct buf *b)
-{
-	const struct json_node *root = l->base->root;
-	const struct json_node *defs = json_get(root, "$defs");
-	bool first = true;
-
-	if (buf_putf(b,
-			"// Proposed by dockerproxy learn from %lu lines of audit log, of which %lu taught nothing.\n"
-			"// Read every row that says what would have been denied before you use this: it opens what was asked for,\n"
-			"// by whomever.\n{\n\t\"apiVersions\": ",
-			l->lines, l->skipped) < 0 ||
-		json_put(b, json_get(root, "apiVersions")) < 0 || buf_puts(b, ",\n") < 0 || put_container_name(b, l) < 0)
-		return -1;
-	if (defs != NULL && (buf_puts(b, "\t\"$defs\": {") < 0))
-		return -1;
-	for (const struct json_node *d = defs == NULL ? NULL : defs->child; d != NULL; d = d->next)
-		if (put_separator(b, &first) < 0 || buf_puts(b, "\t\t") < 0 || json_put_string(b, d->key) < 0 ||
-			buf_puts(b, ": ") < 0 || json_put(b, d) < 0)
-			return -1;
-	if ((defs != NULL && buf_puts(b, "\n\t},\n") < 0) || buf_puts(b, "\t\"endpoints\": [") < 0)
-		return -1;
-	first = true;
-	for (unsigned i = 0; i < l->n_rows; i++) {
-		const struct row *r = &l->rows[i];
-
-		if (put_separator(b, &first) < 0 || put_row_comment(b, r) < 0 ||
-			(r->base != NULL ? put_base_row(b, l, r) : put_new_row(b, r, i)) < 0 || buf_puts(b, " }") < 0)
-			return -1;
-	}
-	return buf_puts(b, "\n\t]\n}\n");
-}
-
-int learn_print(const struct learn *l, struct buf *out, struct err *err)
-{
-	if (l->n_rows == 0)
-		return err_set(err, EINVAL, "learn: no line of %lu says what was allowed or would have been denied", l->lines);
-	if (put_policy(l, out) < 0)
-		return err_set(err, ENOMEM, "learn: the proposal is too large");
-	return 0;
 }

@@ -3,8 +3,10 @@
  *
  * Lines of decision `allow` and `would_deny` count; what was refused in earnest teaches nothing. Rows of the base policy
  * that were used are kept, endpoints, path parameters and query parameters that would have been denied are opened for the
- * values that were seen, each with a comment that says which request needed it. A log does not hold bodies: fields that
- * were refused are named in comments and never opened.
+ * values that were seen, each with a comment that says which request needed it. A container that is not owned gets rows by
+ * its name; containerName stays as it is, since it opens every row with an owner. A log does not hold bodies: fields that
+ * were refused are named in comments and never opened. What whoever wrote the requests can make too much of is counted, and
+ * takes no room from the rest.
  */
 #ifndef DOCKERPROXY_LEARN_H
 #define DOCKERPROXY_LEARN_H
