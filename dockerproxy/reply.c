@@ -57,6 +57,12 @@ static bool is_stream(const struct request *r)
 	return row == NULL || row->response != RESPONSE_PLAIN;
 }
 
+/* How long the answer may pause: a stream for good, but only as long as it would be heard that its client left. */
+static int64_t pause_ms(const struct session *s)
+{
+	return is_stream(s->request) && s->client.reading ? 0 : s->env->conf->response_ms;
+}
+
 /* A refusal of the version that we chose for the client tells the engine's minimum. */
 static bool may_tell_minimum(const struct request *r, const struct http_head *h)
 {
@@ -155,7 +161,7 @@ static void begin_answer(struct session *s, const struct http_head *h, const cha
 		return;
 	}
 	/* A stream may be silent for as long as it likes; its record must not wait for its end. */
-	session_set_deadline(s, is_stream(s->request) && !s->client.eof ? 0 : s->env->conf->response_ms);
+	session_set_deadline(s, pause_ms(s));
 }
 
 /* --- answers that are looked into --------------------------------------------------------------------------------- */
@@ -388,8 +394,8 @@ static void on_flush(void *arg)
 		/* A stream's reader may take its time. */
 		if (is_stream(r))
 			session_set_deadline(s, 0);
-	} else if (!is_stream(r)) {
-		session_set_deadline(s, s->env->conf->response_ms);
+	} else {
+		session_set_deadline(s, pause_ms(s));
 	}
 }
 
@@ -463,7 +469,7 @@ void reply_begin(struct session *s)
 
 void reply_resume(struct session *s)
 {
-	session_set_deadline(s, is_stream(s->request) ? 0 : s->env->conf->response_ms);
+	session_set_deadline(s, pause_ms(s));
 	upstream_resume(s->request->exchange);
 }
 

@@ -247,8 +247,11 @@ static void on_input(void *arg)
 		session_cut(s, SESSION_REASON_CLIENT_GONE);
 		return;
 	}
-	/* Over TCP a half-close may be all that is ever heard of a client that left: its stream must not stay for good. */
-	if (s->client.eof && (s->state == SESSION_ENGINE || s->state == SESSION_ANSWER) && s->deadline_us == INT64_MAX)
+	/*
+	 * Over TCP a half-close may be all that is ever heard of a client that left, and of one that sent more than is kept
+	 * not even that is: its stream must not stay for good.
+	 */
+	if (!s->client.reading && (s->state == SESSION_ENGINE || s->state == SESSION_ANSWER) && s->deadline_us == INT64_MAX)
 		session_set_deadline(s, s->env->conf->response_ms);
 	session_run(s);
 }

@@ -184,10 +184,11 @@ bool session_ask_owner(struct session *s)
 bool session_forward(struct session *s)
 {
 	const struct endpoint_info *row = session_endpoint(s->request);
+	bool stream = row != NULL && row->response == RESPONSE_STREAM;
 
 	session_set_state(s, SESSION_ENGINE);
-	/* The answer to a stop, wait or pull comes when its time has come. */
-	session_set_deadline(s, row != NULL && row->response == RESPONSE_STREAM ? 0 : s->env->conf->response_ms);
+	/* The answer to a stop, wait or pull comes when its time has come; nothing would tell that an unheard client left. */
+	session_set_deadline(s, stream && s->client.reading ? 0 : s->env->conf->response_ms);
 	reply_begin(s);
 	return s->state != SESSION_ENGINE;
 }

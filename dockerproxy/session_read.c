@@ -82,6 +82,8 @@ static enum http_result decode_chunks(struct session *s)
 		memmove(p + r->body_at - hole, p + r->body_at, buf_len(in) - r->body_at);
 		in->end -= hole;
 		r->body_at -= hole;
+		/* Framing alone may have filled the buffer, and then nothing more was read. */
+		client_consume(&s->client, 0);
 	}
 	return result;
 }
