@@ -348,7 +348,7 @@ static void on_end(void *arg)
 		query_done(q, OWNER_ABSENT, name);
 		return;
 	}
-	root = q->status == 200 ? json_parse(q->owner->doc, buf_slice(&q->answer), JSON_STRICT, &fault, &offset) : NULL;
+	root = q->status == 200 ? json_parse(q->owner->doc, buf_slice(&q->answer), JSON_NULS, &fault, &offset) : NULL;
 	if (root != NULL && q->rule == OWNER_EXEC && read_exec(q, root)) {
 		if (query_recall(q, &name) == 1)
 			query_done(q, OWNER_FOUND, name);

@@ -70,6 +70,7 @@ const char *json_fault_text(enum json_fault f);
 enum json_flags {
 	JSON_STRICT = 0,
 	JSON_COMMENTS = 1 << 0, /* take comments of C and C++ form wherever whitespace may stand */
+	JSON_NULS = 1 << 1, /* take \u0000: an engine repeats what an image says. Texts and keys may then hold NUL */
 };
 
 /* Owns every node and every unescaped string of one document. The input must outlive it (plain strings borrow). */

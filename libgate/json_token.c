@@ -115,7 +115,7 @@ static bool escape_unicode(struct json_reader *ps, const unsigned char **p, unsi
 	if (!hex4(ps, at, cp))
 		return false;
 	*p = at + 6;
-	if (*cp == 0)
+	if (*cp == 0 && (ps->flags & JSON_NULS) == 0)
 		return json_fail(ps, JSON_FAULT_NUL, at);
 	if (*cp < 0xd800 || *cp > 0xdfff)
 		return true;

@@ -123,6 +123,25 @@ static void depth(void)
 	json_doc_free(doc);
 }
 
+/* Escaped NUL where it is taken: raw it is none, and two keys are one only when they are equal behind it, too. */
+static void nuls(void)
+{
+	struct json_doc *doc = json_doc_new();
+	const struct json_node *root;
+	enum json_fault fault;
+	size_t offset;
+
+	root = json_parse(doc, SLICE_LIT("{\"a\\u0000b\":\"\\u0000\",\"a\\u0000c\":1}"), JSON_NULS, &fault, &offset);
+	CU_ASSERT_FATAL(root != NULL);
+	CU_ASSERT(root->child->key.len == 3 && memcmp(root->child->key.p, "a\0b", 3) == 0);
+	CU_ASSERT(root->child->text.len == 1 && root->child->text.p[0] == '\0');
+	CU_ASSERT(json_parse(doc, SLICE_LIT("{\"a\\u0000\":1,\"a\\u0000\":1}"), JSON_NULS, &fault, &offset) == NULL);
+	CU_ASSERT(fault == JSON_FAULT_DUPLICATE);
+	CU_ASSERT(json_parse(doc, SLICE_LIT("\"a\0b\""), JSON_NULS, &fault, &offset) == NULL);
+	CU_ASSERT(fault == JSON_FAULT_NUL);
+	json_doc_free(doc);
+}
+
 static void numbers(void)
 {
 	static const struct {
@@ -413,6 +432,7 @@ static void reuse(void)
 static const struct unit_test tests[] = {
 	{ "faults", each_fault },
 	{ "depth", depth },
+	{ "nuls", nuls },
 	{ "numbers", numbers },
 	{ "strings", strings },
 	{ "keys", keys },
