@@ -2,6 +2,7 @@
 #include "controller/engine.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -97,6 +98,17 @@ static bool repeat(struct engine_call *call)
 	return true;
 }
 
+/* What libcurl connected outlives its handle under a descriptor of its own. */
+static void take_connection(struct engine_call *call, struct engine_reply *reply)
+{
+	curl_socket_t fd = CURL_SOCKET_BAD;
+
+	curl_easy_getinfo(call->easy, CURLINFO_ACTIVESOCKET, &fd);
+	reply->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (reply->fd < 0)
+		err_errno(&reply->err, "%s %s", call->method, call->path);
+}
+
 static void collect_done(struct engine *e)
 {
 	CURLMsg *msg;
@@ -111,7 +123,9 @@ static void collect_done(struct engine *e)
 		curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, (char **)&call);
 		reply.date = call->date;
 		memcpy(reply.policy, call->policy, sizeof(reply.policy));
-		if (msg->data.result == CURLE_OK)
+		if (msg->data.result == CURLE_OK && call->connects)
+			take_connection(call, &reply);
+		else if (msg->data.result == CURLE_OK)
 			engine_judge_answer(call, &reply);
 		else
 			engine_judge_failure(call, &reply, msg->data.result);
@@ -184,9 +198,10 @@ static void start_call(struct engine_call *call)
 	const struct config *c = e->config;
 	bool v6 = c->host != NULL && strchr(c->host, ':') != NULL;
 	auto_free char *prefix = call == e->ping ? mem_strdup("") : mem_printf("/v1.%u", e->api_minor);
+	auto_free char *target = call->connects ? mem_strdup("/") : mem_printf("%s%s", prefix, call->path);
 	auto_free char *url = c->unix_path != NULL
-		? mem_printf("http://docker%s%s", prefix, call->path)
-		: mem_printf("http://%s%s%s:%u%s%s", v6 ? "[" : "", c->host, v6 ? "]" : "", c->port, prefix, call->path);
+		? mem_printf("http://docker%s", target)
+		: mem_printf("http://%s%s%s:%u%s", v6 ? "[" : "", c->host, v6 ? "]" : "", c->port, target);
 
 	call->state = CALL_SENT;
 	call->asked = call == e->ping ? 0 : e->api_minor;
@@ -210,6 +225,11 @@ static void start_call(struct engine_call *call)
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, engine_take_body);
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, call);
 	curl_easy_setopt(easy, CURLOPT_USERAGENT, "sandbox-controller");
+	if (call->connects) {
+		curl_easy_setopt(easy, CURLOPT_CONNECT_ONLY, 1L);
+		curl_multi_add_handle(e->multi, easy);
+		return;
+	}
 	curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, call->method);
 	if (strcmp(call->method, "HEAD") == 0)
 		curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
@@ -322,6 +342,15 @@ struct engine_call *engine_call(struct engine *e, const char *method, const char
 	return call;
 }
 
+struct engine_call *engine_connect(struct engine *e, int64_t timeout_ms, engine_cb cb, void *arg)
+{
+	struct engine_call *call = new_call(e, "connection", "to the engine", NULL, timeout_ms, NULL, cb, arg);
+
+	call->connects = true;
+	begin_call(call);
+	return call;
+}
+
 struct engine_call *engine_ready(struct engine *e, int64_t timeout_ms, engine_cb cb, void *arg)
 {
 	struct engine_call *call = new_call(e, "GET", "/version", NULL, timeout_ms, NULL, cb, arg);
@@ -339,7 +368,7 @@ void engine_cancel(struct engine_call *call)
 
 static bool reads_only(const struct engine_call *call)
 {
-	return strcmp(call->method, "GET") == 0 || strcmp(call->method, "HEAD") == 0;
+	return call->connects || strcmp(call->method, "GET") == 0 || strcmp(call->method, "HEAD") == 0;
 }
 
 static void end_call(struct engine_call *call)

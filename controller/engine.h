@@ -30,6 +30,7 @@ struct engine_reply {
 	const struct json_node *json; /* the parsed body, or NULL */
 	struct err err; /* set unless status is 2xx or 304 */
 	time_t date; /* by the answer's own clock; 0 when it has none */
+	int fd; /* of engine_connect(), without err: connected, non-blocking and the callback's */
 	char policy[80]; /* digest of the policy that refused, by dockerproxy's word; "" when it is not told */
 };
 
@@ -46,6 +47,8 @@ struct engine_call *engine_call(struct engine *e, const char *method, const char
 	int64_t timeout_ms, engine_cb cb, void *arg);
 struct engine_call *engine_stream(struct engine *e, const char *method, const char *path, int64_t timeout_ms,
 	engine_data_cb data, engine_cb cb, void *arg);
+/* A connection of its own, found as those of requests are: names are resolved in the background, each address is tried. */
+struct engine_call *engine_connect(struct engine *e, int64_t timeout_ms, engine_cb cb, void *arg);
 void engine_cancel(struct engine_call *call);
 /*
  * Nothing is sent any more: open calls end from the loop, what may have taken effect as unknown (EINPROGRESS) and the rest as

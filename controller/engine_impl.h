@@ -36,6 +36,7 @@ struct engine_call {
 	bool refused; /* the proxy's own refusal */
 	unsigned asked; /* the minor version that the request named; 0: none */
 	bool repeated; /* under another version */
+	bool connects; /* it wants the connection alone */
 	bool closing; /* it was there when the engine was last looked through for what has to end */
 	time_t date;
 	char policy[80];

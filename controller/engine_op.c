@@ -203,10 +203,7 @@ static void on_created(const struct engine_reply *reply, void *arg)
 		memcpy(op->exec_id, id.p, id.len);
 		op->exec_id[id.len] = '\0';
 		op->state = OP_STARTING;
-		op->hijack =
-			hijack_exec(op->backend->engine, op->exec_id, op->kind->tty, ENGINE_REQUEST_MS, on_hijacked, op, &err);
-		if (op->hijack == NULL)
-			op->kind->start_failed(op, err.code, err.text);
+		op->hijack = hijack_exec(op->backend->engine, op->exec_id, op->kind->tty, ENGINE_REQUEST_MS, on_hijacked, op);
 	}
 }
 

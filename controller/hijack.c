@@ -3,12 +3,8 @@
 
 #include <errno.h>
 #include <event2/event.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include "controller/mem.h"
 #include "libgate/buf.h"
@@ -17,6 +13,7 @@
 #define ANSWER_MAX ((size_t)64 * 1024) /* head and a refusal's body */
 
 struct hijack {
+	struct engine_call *connecting;
 	struct event *event;
 	struct event_base *base;
 	int fd;
@@ -34,6 +31,8 @@ struct hijack {
 
 static void hijack_free(struct hijack *h)
 {
+	if (h->connecting != NULL)
+		engine_cancel(h->connecting);
 	if (h->event != NULL)
 		event_free(h->event);
 	if (h->fd >= 0)
@@ -56,7 +55,8 @@ static void finish(struct hijack *h, struct hijack_result *r)
 
 	if (r->fd >= 0)
 		h->fd = -1;
-	event_free(h->event);
+	if (h->event != NULL)
+		event_free(h->event);
 	h->event = NULL;
 	cb(r, arg);
 	hijack_free(h);
@@ -209,13 +209,7 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 		return;
 	}
 	if (what & EV_WRITE) {
-		int error = 0;
-		socklen_t size = sizeof(error);
-
-		if (getsockopt(h->fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error != 0)
-			fail(h, error, strerror(error));
-		else
-			send_request(h);
+		send_request(h);
 		return;
 	}
 	char *room = buf_reserve(&h->in, 4096);
@@ -237,40 +231,20 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 	on_input(h, n == 0);
 }
 
-/* A non-blocking socket that connects to the endpoint; names are resolved as they are: the endpoint is local. */
-static int connect_endpoint(const struct config *c, struct err *err)
+static void on_connected(const struct engine_reply *reply, void *arg)
 {
-	if (c->unix_path != NULL) {
-		struct sockaddr_un un = { .sun_family = AF_UNIX };
+	struct hijack *h = arg;
 
-		if (strlen(c->unix_path) >= sizeof(un.sun_path))
-			return err_set(err, ENAMETOOLONG, "the endpoint's path is too long for a socket");
-		memcpy(un.sun_path, c->unix_path, strlen(c->unix_path) + 1);
-		auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-		if (fd < 0 || connect(fd, (struct sockaddr *)&un, sizeof(un)) != 0)
-			return err_errno(err, "cannot connect to %s", c->endpoint);
-		return STEAL_FD(fd);
+	h->connecting = NULL;
+	if (reply->err.text[0] != '\0') {
+		fail(h, reply->err.code, reply->err.text);
+		return;
 	}
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV }, *list = NULL;
-	auto_free char *port = mem_printf("%u", c->port);
-	int rc = getaddrinfo(c->host, port, &hints, &list);
-	if (rc != 0)
-		return err_set(err, EAGAIN, "cannot resolve %s: %s", c->host, gai_strerror(rc));
-	auto_close int fd = -1;
-	for (struct addrinfo *a = list; a != NULL && fd < 0; a = a->ai_next) {
-		int one = 1;
-
-		fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-		if (fd < 0)
-			continue;
-		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-		if (connect(fd, a->ai_addr, a->ai_addrlen) != 0 && errno != EINPROGRESS)
-			util_closep(&fd);
-	}
-	freeaddrinfo(list);
-	if (fd < 0)
-		return err_errno(err, "cannot connect to %s", c->endpoint);
-	return STEAL_FD(fd);
+	h->fd = reply->fd;
+	h->event = event_new(h->base, h->fd, EV_WRITE, on_event, h);
+	if (h->event == NULL)
+		abort();
+	send_request(h);
 }
 
 static int put_request(struct hijack *h, const char *exec_id, bool tty, unsigned api_minor)
@@ -288,30 +262,21 @@ static int put_request(struct hijack *h, const char *exec_id, bool tty, unsigned
 	return buf_puts(&h->out, body);
 }
 
-struct hijack *hijack_exec(struct engine *e, const char *exec_id, bool tty, int64_t timeout_ms, hijack_cb cb, void *arg,
-	struct err *err)
+struct hijack *hijack_exec(struct engine *e, const char *exec_id, bool tty, int64_t timeout_ms, hijack_cb cb, void *arg)
 {
 	struct hijack *h = mem_zalloc(sizeof(*h));
 
 	h->base = engine_base(e);
 	h->cb = cb;
 	h->arg = arg;
+	h->fd = -1;
 	h->timeout = (struct timeval){ timeout_ms / 1000, (timeout_ms % 1000) * 1000 };
 	buf_init(&h->out, 4096);
 	buf_init(&h->in, ANSWER_MAX);
 	buf_init(&h->message, ANSWER_MAX);
 	http_head_init(&h->head, HTTP_RESPONSE, HTTP_MAX_HEAD);
-	h->fd = connect_endpoint(engine_config(e), err);
-	if (h->fd < 0) {
-		hijack_free(h);
-		return NULL;
-	}
-	h->event = event_new(h->base, h->fd, EV_WRITE, on_event, h);
-	if (h->event == NULL || put_request(h, exec_id, tty, engine_api_minor(e)) != 0 ||
-		event_add(h->event, &h->timeout) != 0) {
-		hijack_free(h);
-		err_set(err, ENOMEM, "cannot set up the exec connection");
-		return NULL;
-	}
+	if (put_request(h, exec_id, tty, engine_api_minor(e)) != 0)
+		abort();
+	h->connecting = engine_connect(e, timeout_ms, on_connected, h);
 	return h;
 }

@@ -59,7 +59,6 @@ static void on_hijacked(const struct hijack_result *result, void *arg)
 static void on_created(const struct engine_reply *reply, void *arg)
 {
 	struct runner_link *l = arg;
-	struct err err = ERR_INIT;
 	struct slice id;
 
 	l->call = NULL;
@@ -73,9 +72,7 @@ static void on_created(const struct engine_reply *reply, void *arg)
 	}
 	free(l->exec_id);
 	l->exec_id = mem_dup(id);
-	l->hijack = hijack_exec(l->engine, l->exec_id, false, REQUEST_MS, on_hijacked, l, &err);
-	if (l->hijack == NULL)
-		runner_no_stream(l->runner, &err);
+	l->hijack = hijack_exec(l->engine, l->exec_id, false, REQUEST_MS, on_hijacked, l);
 }
 
 static void want_stream(void *arg)

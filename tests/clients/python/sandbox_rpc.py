@@ -25,7 +25,7 @@ class RpcError(Exception):
 class Client:
     def __init__(self, program, options=(), env=None, stderr=None):
         self.process = subprocess.Popen(
-            [program, "serve", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, env=env)
+            [*([program] if isinstance(program, str) else program), "serve", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, env=env)
         self.last_id = 0
         self.answers = {}
         self.notes = []
