@@ -60,6 +60,11 @@ void call_fail(struct call *call, int code, const char *fmt, ...)
 	call_error(call, &err, NULL);
 }
 
+bool call_congested(const struct call *call)
+{
+	return call->owner->congested != NULL && call->owner->congested(call);
+}
+
 void call_notify(struct call *call, const char *method, struct json_object *params)
 {
 	call->owner->notify(call, method, params);

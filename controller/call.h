@@ -24,7 +24,7 @@ struct call_owner {
 	void (*result)(struct call *call, struct json_object *result);
 	void (*error)(struct call *call, const struct err *err, struct json_object *data);
 	void (*notify)(struct call *call, const char *method, struct json_object *params);
-	/* The client does not keep up: hold output back until drained(). NULL: never. */
+	/* The client does not keep up: output is held back until drained(). NULL: never. */
 	bool (*congested)(const struct call *call);
 	/* Takes output as bytes instead of having it captured or notified; NULL: does not. */
 	void (*output)(struct call *call, enum exec_stream stream, struct slice data);
@@ -64,6 +64,7 @@ void call_free(struct call *call);
 void call_result(struct call *call, struct json_object *result);
 void call_error(struct call *call, const struct err *err, struct json_object *data);
 void call_fail(struct call *call, int code, const char *fmt, ...) PRINTF(3, 4);
+bool call_congested(const struct call *call);
 void call_notify(struct call *call, const char *method, struct json_object *params);
 
 /* The sandbox that parameter `key` names, checked; -1 with the call ended. */

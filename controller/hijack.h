@@ -22,7 +22,8 @@ struct hijack_result {
 typedef void (*hijack_cb)(const struct hijack_result *result, void *arg);
 
 /* timeout_ms is for the connection, and again for the answer to begin and go on. The engine's version must be negotiated. */
-struct hijack *hijack_exec(struct engine *e, const char *exec_id, bool tty, int64_t timeout_ms, hijack_cb cb, void *arg);
+struct hijack *hijack_exec(struct engine *e, const char *exec_id, bool tty, int64_t timeout_ms, hijack_cb cb,
+	void *arg);
 void hijack_cancel(struct hijack *h);
 
 #endif

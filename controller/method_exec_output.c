@@ -49,11 +49,6 @@ static void stream_output(struct command *c, unsigned stream, struct slice data)
 		notify_output(c, stream, data);
 }
 
-static bool congested(const struct command *c)
-{
-	return c->call->owner->congested != NULL && c->call->owner->congested(c->call);
-}
-
 void method_exec_on_output(enum exec_stream stream, struct slice data, void *arg)
 {
 	struct command *c = arg;
@@ -68,7 +63,7 @@ void method_exec_on_output(enum exec_stream stream, struct slice data, void *arg
 		log_warn("%s: output beyond its limit was dropped", c->sandbox->name);
 	}
 	c->unconsumed += data.len;
-	if (c->op != NULL && !congested(c)) {
+	if (c->op != NULL && !call_congested(c->call)) {
 		c->backend->ops->consumed(c->op, c->unconsumed);
 		c->unconsumed = 0;
 	}

@@ -193,7 +193,22 @@ static void on_data(struct slice data, void *arg)
 		f->call->owner->output(f->call, EXEC_STDOUT, data);
 	else if (buf_put_slice(&f->read, data) != 0)
 		f->overflow = true;
-	f->backend->ops->consumed(f->op, data.len);
+	f->unconsumed += data.len;
+	if (!call_congested(f->call)) {
+		f->backend->ops->consumed(f->op, f->unconsumed);
+		f->unconsumed = 0;
+	}
+}
+
+static void on_drained(struct call *call)
+{
+	struct file *f = call->state;
+
+	if (f->op != NULL && f->unconsumed > 0) {
+		size_t n = f->unconsumed;
+		f->unconsumed = 0;
+		f->backend->ops->consumed(f->op, n);
+	}
 }
 
 static void on_entry(struct slice name, const struct file_info *info, void *arg)
@@ -398,6 +413,7 @@ static void start_file(struct call *call, enum file_kind kind)
 	}
 	call->state = f;
 	call->cancel = cancel;
+	call->drained = on_drained;
 	if (kind == FILE_WRITE)
 		call->input = take_input;
 	f->ensure = ensure_known(f->sandbox, on_running, f);

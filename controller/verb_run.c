@@ -15,6 +15,7 @@
 #include "controller/commands.h"
 #include "controller/kind.h"
 #include "controller/loop.h"
+#include "controller/outlet.h"
 #include "controller/spec.h"
 #include "libgate/log.h"
 
@@ -28,7 +29,9 @@ struct verb_call {
 	struct event *input;
 	struct event *cancel_int, *cancel_term, *resize;
 	size_t room;
+	struct outlet out, err; /* what a command writes; the rest goes by stdio, when nothing of these waits */
 	unsigned signals;
+	bool ended; /* the call; it is not touched any more */
 	bool raw_terminal;
 	struct termios terminal;
 	int status;
@@ -36,27 +39,57 @@ struct verb_call {
 
 /* --- output ------------------------------------------------------------------------------------------------------ */
 
-static void write_all(int fd, struct slice data)
-{
-	while (data.len > 0) {
-		ssize_t n = write(fd, data.p, data.len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return; /* nobody reads any more; the command learns it when it is killed or ends */
-		data = slice_skip(data, (size_t)n);
-	}
-}
-
 static void on_output(struct call *call, enum exec_stream stream, struct slice data)
 {
-	write_all(stream == EXEC_STDOUT ? STDOUT_FILENO : STDERR_FILENO, data);
+	struct verb_call *v = call->owner_arg;
+
+	outlet_put(stream == EXEC_STDOUT ? &v->out : &v->err, data);
 }
 
-static void over(struct verb_call *v)
+static bool congested(const struct call *call)
 {
-	event_base_loopbreak(v->controller.base);
+	const struct verb_call *v = call->owner_arg;
+
+	return outlet_waiting(&v->out) >= OUTLET_FULL || outlet_waiting(&v->err) >= OUTLET_FULL;
+}
+
+/* Once the call has ended, what waits has to go out; after a signal that has a bound. */
+static void leave_when_written(struct verb_call *v)
+{
+	static const struct timeval grace = { 1, 0 };
+
+	if (outlet_waiting(&v->out) == 0 && outlet_waiting(&v->err) == 0)
+		event_base_loopbreak(v->controller.base);
+	else if (v->signals > 0)
+		event_base_loopexit(v->controller.base, &grace);
+}
+
+static void on_written(void *arg)
+{
+	struct verb_call *v = arg;
+
+	if (v->ended)
+		leave_when_written(v);
+	else if (v->call->drained != NULL && !congested(v->call))
+		v->call->drained(v->call);
+}
+
+/* From here on there is nothing to cancel: a signal ends the program, whatever it still writes. */
+static void ended(struct verb_call *v)
+{
+	v->ended = true;
+	event_del(v->input);
+	event_del(v->cancel_int);
+	event_del(v->cancel_term);
+	if (v->raw_terminal)
+		tcsetattr(STDIN_FILENO, TCSANOW, &v->terminal);
+	v->raw_terminal = false;
+}
+
+/* Behind what the command wrote there. */
+static void note(struct verb_call *v, const char *text)
+{
+	outlet_put(&v->err, slice_str(text));
 }
 
 /* 128 and the signal's number, as a shell says it. */
@@ -78,6 +111,7 @@ static void on_result(struct call *call, struct json_object *result)
 	struct verb_call *v = call->owner_arg;
 	bool passes = (v->verb->flags & VERB_EXIT_CODE) != 0;
 
+	ended(v);
 	if (arguments_has(v->arguments, "json")) {
 		puts(json_object_to_json_string_ext(result, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 	} else {
@@ -90,11 +124,11 @@ static void on_result(struct call *call, struct json_object *result)
 		!json_object_get_boolean(json_object_object_get(result, "healthy")))
 		v->status = EXIT_FAILED;
 	if (passes && json_object_get_boolean(json_object_object_get(result, "timedOut")))
-		fprintf(stderr, "controller exec: the command was killed at its time limit\n");
+		note(v, "controller exec: the command was killed at its time limit\n");
 	if (passes && json_object_get_boolean(json_object_object_get(result, "oomKilled")))
-		fprintf(stderr, "controller exec: the sandbox ran out of memory\n");
+		note(v, "controller exec: the sandbox ran out of memory\n");
 	json_object_put(result);
-	over(v);
+	leave_when_written(v);
 }
 
 static void on_error(struct call *call, const struct err *err, struct json_object *data)
@@ -102,6 +136,7 @@ static void on_error(struct call *call, const struct err *err, struct json_objec
 	struct verb_call *v = call->owner_arg;
 	enum kind kind = kind_of(err->code);
 
+	ended(v);
 	if (arguments_has(v->arguments, "json")) {
 		auto_json struct json_object *o = jnew();
 		struct json_object *e = jobj(o, "error");
@@ -112,13 +147,14 @@ static void on_error(struct call *call, const struct err *err, struct json_objec
 		puts(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
 	}
 	auto_free char *text = text_printable(slice_str(err->text));
-	fprintf(stderr, "controller %s: %s (%s)\n", v->verb->name, text, kind_id(kind));
+	auto_free char *line = mem_printf("controller %s: %s (%s)\n", v->verb->name, text, kind_id(kind));
+	note(v, line);
 	json_object_put(data);
 	if ((v->verb->flags & VERB_EXIT_CODE) != 0)
 		v->status = EXIT_EXEC_FAULT;
 	else
 		v->status = kind == KIND_GONE ? EXIT_GONE : EXIT_FAILED;
-	over(v);
+	leave_when_written(v);
 }
 
 static void on_notify(struct call *call, const char *method, struct json_object *params)
@@ -192,7 +228,7 @@ static void on_window(evutil_socket_t number, short what, void *arg)
 	struct winsize size;
 	struct err err = ERR_INIT;
 
-	if (v->call->resize != NULL && ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0 &&
+	if (!v->ended && v->call->resize != NULL && ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0 &&
 		v->call->resize(v->call, size.ws_row, size.ws_col, &err) != 0)
 		log_debug("%s", err.text);
 }
@@ -240,6 +276,7 @@ static void start(struct verb_call *v)
 	static const struct call_owner streaming = { .result = on_result,
 		.error = on_error,
 		.notify = on_notify,
+		.congested = congested,
 		.output = on_output };
 	bool streams = (v->verb->flags & VERB_STREAMS_OUT) != 0 && !arguments_has(v->arguments, "json");
 	struct json_object *params = jnew();
@@ -300,6 +337,8 @@ int verb_run(const struct verb *verb, const struct arguments *a, const struct co
 	v.input = event_new(base, STDIN_FILENO, EV_READ, on_input, &v);
 	if (v.input == NULL)
 		abort();
+	outlet_init(&v.out, base, STDOUT_FILENO, on_written, &v);
+	outlet_init(&v.err, base, STDERR_FILENO, on_written, &v);
 	v.cancel_int = on(&v, SIGINT, on_signal);
 	v.cancel_term = on(&v, SIGTERM, on_signal);
 	v.resize = on(&v, SIGWINCH, on_window);
@@ -317,6 +356,8 @@ int verb_run(const struct verb *verb, const struct arguments *a, const struct co
 	if (v.raw_terminal)
 		tcsetattr(STDIN_FILENO, TCSANOW, &v.terminal);
 	event_free(v.input);
+	outlet_release(&v.out);
+	outlet_release(&v.err);
 	event_free(v.cancel_int);
 	event_free(v.cancel_term);
 	event_free(v.resize);
