@@ -31,9 +31,6 @@ class Server:
         return self
 
     def __exit__(self, *_):
-        subprocess.run([ENGINE, "exec", ENGINE_DIR, "sh", "-c",
-                        f"for p in /proc/[0-9]*; do grep -q {PORT} $p/cmdline 2>/dev/null && kill ${{p#/proc/}}; done"],
-                       capture_output=True)
         self.process.terminate()
         self.process.wait()
 
