@@ -17,7 +17,7 @@
 #include "libgate/tls_impl.h"
 
 #define TLS_PIECE 16384 /* a TLS record */
-#define TLS_LINGER_MS 1000 /* how often a half-closed end looks whether the program is still there */
+#define TLS_LINGER_MS 1000 /* how often an end that waits for its peer looks whether the program is still there */
 
 /* What an operation of OpenSSL waits for. */
 enum wait { WAIT_NONE, WAIT_READ, WAIT_WRITE };
@@ -34,6 +34,7 @@ struct tls_end {
 	struct buf in; /* from net, for plain */
 	struct buf out; /* from plain, for net */
 	enum wait in_waits, out_waits;
+	unsigned left_looks; /* that found the program gone */
 	bool open; /* the handshake is done */
 	bool in_ended; /* the peer sends no more */
 	bool in_passed; /* and the program was told */
@@ -201,7 +202,7 @@ static void update(struct tls_end *e)
 	watch(e->net_writable, e->in_waits == WAIT_WRITE || e->out_waits == WAIT_WRITE);
 	watch(e->plain_readable, !e->out_ended && buf_len(&e->out) == 0);
 	watch(e->plain_writable, buf_len(&e->in) > 0);
-	if (e->out_passed && !event_pending(e->timer, EV_TIMEOUT, NULL))
+	if ((e->out_ended || buf_len(&e->out) > 0) && !event_pending(e->timer, EV_TIMEOUT, NULL))
 		event_add(e->timer, &linger);
 }
 
@@ -310,6 +311,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 	if (!e->open)
 		failed(e, "the handshake took too long");
+	else if (program_left(e) && ++e->left_looks > e->ctx->left_looks)
+		tls_end_free(e); /* nobody counts its connection any more: it must not stay for as long as the peer likes */
 	else
 		pump(e);
 }

@@ -48,6 +48,7 @@ static struct tls_context *context_new(bool server, struct err *err)
 	}
 	ctx->server = server;
 	TAILQ_INIT(&ctx->ends);
+	ctx->left_looks = TLS_LEFT_LOOKS;
 	ossl.SSL_CTX_set_options(ctx->ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
 	ossl.SSL_CTX_ctrl(ctx->ssl, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, NULL);
 	ossl.SSL_CTX_set_num_tickets(ctx->ssl, 0);

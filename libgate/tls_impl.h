@@ -18,7 +18,10 @@ struct tls_context {
 	char *name; /* whom a client expects */
 	TAILQ_HEAD(, tls_end) ends; /* connections that live */
 	unsigned nends;
+	unsigned left_looks; /* how often, at one a second, an end sees the program gone before it gives up its peer */
 };
+
+#define TLS_LEFT_LOOKS 30
 
 /*
  * OpenSSL's functions. The library is not linked: mapped, it costs each process half a megabyte of memory of its own, for

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 
+#include "libgate/tls_impl.h"
 #include "tests/unit/unit.h"
 
 /* --- certificates ----------------------------------------------------------------------------------------------- */
@@ -272,6 +273,37 @@ static void test_back_pressure(void)
 	remove_all();
 }
 
+static void on_guard(evutil_socket_t fd, short what, void *arg)
+{
+	*(bool *)arg = true;
+}
+
+/* The program closes what its peer does not read: the connection, which nobody counts any more, has an end all the same. */
+static void test_peer_that_takes_nothing(void)
+{
+	const struct timeval limit = { 60, 0 };
+	static const char zeros[65536];
+	bool late = false;
+	struct fixture f;
+
+	make_all();
+	f = open_both(NULL, NULL, "engine.test");
+	f.server.ctx->left_looks = 1;
+	for (int turn = 0; turn < 1000; turn++) {
+		(void)!send(f.server.fd, zeros, sizeof(zeros), MSG_NOSIGNAL);
+		event_base_loop(f.base, EVLOOP_NONBLOCK);
+	}
+	CU_ASSERT_EQUAL(send(f.server.fd, zeros, sizeof(zeros), MSG_NOSIGNAL), -1);
+	close(f.server.fd);
+	f.server.fd = -1;
+	event_base_once(f.base, -1, EV_TIMEOUT, on_guard, &late, &limit);
+	while (tls_active(f.server.ctx) > 0 && !late)
+		event_base_loop(f.base, EVLOOP_ONCE);
+	CU_ASSERT_FALSE(late);
+	close_both(&f);
+	remove_all();
+}
+
 static const struct {
 	const char *label;
 	const char *client_ca, *client_id, *expected;
@@ -385,6 +417,7 @@ static const struct unit_test tests[] = {
 	{ "passes bytes", test_passes_bytes },
 	{ "half-closes", test_half_closes },
 	{ "back-pressure", test_back_pressure },
+	{ "peer that takes nothing", test_peer_that_takes_nothing },
 	{ "who is let in", test_who_is_let_in },
 	{ "bad peers", test_bad_peers },
 	{ "program leaves", test_program_leaves },
