@@ -227,6 +227,7 @@ static void start_call(struct engine_call *call)
 	curl_easy_setopt(easy, CURLOPT_USERAGENT, "sandbox-controller");
 	if (call->connects) {
 		curl_easy_setopt(easy, CURLOPT_CONNECT_ONLY, 1L);
+		curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
 		curl_multi_add_handle(e->multi, easy);
 		return;
 	}
