@@ -391,13 +391,18 @@ static void reopen_audit(struct master *m)
 	struct generation *g;
 	struct proc *p;
 	struct err err = ERR_INIT;
+	bool all = true;
 
-	TAILQ_FOREACH (g, &m->generations, entry)
-		if (audit_reopen(g->audit, &err) < 0)
-			log_error("the audit log was not reopened, the old file stays in use: %s", err.text);
+	TAILQ_FOREACH (g, &m->generations, entry) {
+		if (audit_reopen(g->audit, &err) == 0)
+			continue;
+		all = false;
+		log_error("the audit log was not reopened, the old file stays in use: %s", err.text);
+	}
 	TAILQ_FOREACH (p, &m->procs, entry)
 		proc_give_audit(p);
-	log_info("audit log reopened");
+	if (all)
+		log_info("audit log reopened");
 }
 
 static void on_signal(evutil_socket_t sig, short what, void *arg)

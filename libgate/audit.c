@@ -47,6 +47,7 @@ struct audit {
 	struct buf out; /* whole lines that wait for the sink; the first may be the rest of one */
 	bool buffered;
 	bool lost; /* the other end of a socket is gone */
+	bool torn; /* a file took no more: it may end within a line, ours or another process's */
 	bool open; /* between begin and end */
 	bool cut;
 	uint64_t dropped;
@@ -128,6 +129,7 @@ static void set_fd(struct audit *a, int fd)
 		a->line_max = type == S_IFREG ? AUDIT_LINE_FILE : AUDIT_LINE_PIPE;
 	a->regular = type == S_IFREG;
 	a->lost = false;
+	a->torn = false;
 	a->may_block = fd >= 0 && !a->is_socket && !a->regular && (fcntl(fd, F_GETFL) & O_NONBLOCK) == 0;
 }
 
@@ -388,14 +390,31 @@ static size_t next_write(const struct audit *a)
 	return end != NULL ? (size_t)(end - s.p) + 1 : a->line_max;
 }
 
+/* A full disk took n bytes: what of them is no whole line is written again, behind the end of the line that was torn. */
+static void tear(struct audit *a, size_t n)
+{
+	const char *end = n > 0 ? memrchr(buf_head(&a->out), '\n', n) : NULL;
+
+	a->torn = true;
+	if (end != NULL)
+		buf_consume(&a->out, (size_t)(end - buf_head(&a->out)) + 1);
+}
+
 void audit_flush(struct audit *a)
 {
 	while (buf_len(&a->out) > 0) {
+		if (a->torn && sink_write(a, SLICE_LIT("\n")) != 1)
+			return;
+		a->torn = false;
 		size_t want = next_write(a);
 		/* A datagram is a line of its own: it goes without the newline. */
 		size_t cut = a->sink == SINK_SYSLOG ? 1 : 0;
 		ssize_t n = sink_write(a, slice_make(buf_head(&a->out), want - cut));
 
+		if (a->regular && n < (ssize_t)want) {
+			tear(a, n > 0 ? (size_t)n : 0);
+			return;
+		}
 		if (n < 0) {
 			a->lost = a->sink == SINK_SYSLOG && errno != EAGAIN && errno != ENOBUFS;
 			return;

@@ -4,7 +4,8 @@
  * Every value is escaped here, at the writer: no caller can break a line. Lines that the sink cannot take at once wait,
  * up to 256 KiB; more are dropped, counted in audit_dropped(), and the next line that gets through says how many are
  * missing ("missing": N). Lines reach the sink whole, so several processes may share one: a value that would make a
- * line too long for that is cut and the line says so ("cut": true).
+ * line too long for that is cut and the line says so ("cut": true). A line that a full disk tore stands there again, whole,
+ * behind its beginning and perhaps an empty line.
  */
 #ifndef GATE_AUDIT_H
 #define GATE_AUDIT_H

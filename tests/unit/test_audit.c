@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -260,6 +261,67 @@ static void test_full_sink(void)
 		full_sink(true);
 }
 
+static void put_numbers(struct audit *a, const char *key, int from, int to)
+{
+	for (int i = from; i < to; i++) {
+		audit_begin(a, "e");
+		audit_int(a, key, i);
+		audit_end(a);
+	}
+}
+
+/* Two workers' file on a disk that is full for a while: of the line that it tore nothing is lost, nor of the other's. */
+static void test_full_disk(void)
+{
+	enum { LINES = 500 };
+	struct err err = ERR_INIT;
+	struct json_doc *doc = json_doc_new();
+	const struct json_node *root = NULL;
+	struct rlimit was, full = { .rlim_cur = 20000 };
+	struct audit *w[2];
+	static char text[1 << 20];
+	unsigned seen[2][LINES] = { { 0 } }, torn = 0;
+	size_t have;
+
+	open_dir();
+	signal(SIGXFSZ, SIG_IGN);
+	getrlimit(RLIMIT_FSIZE, &was);
+	full.rlim_max = was.rlim_max;
+	for (int k = 0; k < 2; k++) {
+		w[k] = audit_open(path, "p", &err);
+		CU_ASSERT_PTR_NOT_NULL_FATAL(w[k]);
+		audit_set_buffered(w[k], true);
+	}
+	put_numbers(w[0], "0", 0, LINES);
+	put_numbers(w[1], "1", 0, LINES);
+	setrlimit(RLIMIT_FSIZE, &full);
+	audit_flush(w[0]);
+	audit_flush(w[1]);
+	CU_ASSERT_EQUAL(slurp(path, text, sizeof(text)), 20000);
+	CU_ASSERT_NOT_EQUAL(text[19999], '\n'); /* within a line */
+	setrlimit(RLIMIT_FSIZE, &was);
+	audit_flush(w[1]);
+	audit_flush(w[0]);
+	have = slurp(path, text, sizeof(text));
+	for (char *at = text, *end; (end = memchr(at, '\n', have - (size_t)(at - text))) != NULL; at = end + 1) {
+		int64_t i = -1;
+
+		if (end == at)
+			continue;
+		if (!line_ok(doc, slice_make(at, (size_t)(end - at)), &root))
+			torn++;
+		else if ((json_get_int(root, "0", &i) || json_get_int(root, "1", &i)) && i >= 0 && i < LINES)
+			seen[json_get(root, "1") != NULL][i]++;
+	}
+	CU_ASSERT_EQUAL(torn, 1);
+	for (int i = 0; i < LINES; i++)
+		UNIT_CHECK(seen[0][i] == 1 && seen[1][i] == 1, "line %d: %u, %u", i, seen[0][i], seen[1][i]);
+	audit_free(w[0]);
+	audit_free(w[1]);
+	json_doc_free(doc);
+	close_dir();
+}
+
 /* The log and the audit log in one file, as a shell's redirection makes it: neither overwrites the other. */
 static void test_shares_standard_error(void)
 {
@@ -486,6 +548,7 @@ static const struct unit_test tests[] = {
 	{ "long values are cut", test_long_values_are_cut },
 	{ "cut keeps characters whole", test_cut_keeps_characters_whole },
 	{ "full sink", test_full_sink },
+	{ "full disk", test_full_disk },
 	{ "shares standard error", test_shares_standard_error },
 	{ "buffered", test_buffered },
 	{ "reopen", test_reopen },
