@@ -52,6 +52,7 @@ struct call {
 	void (*room)(struct call *call, size_t bytes);
 	void *state;
 	struct batch *batch; /* the owner's: the batch that the request came in */
+	bool to_cancel; /* the owner's: it is among those that it is cancelling */
 };
 
 TAILQ_HEAD(call_list, call);

@@ -72,11 +72,13 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
 	struct sandbox *s = arg;
 	struct sandbox_wait *w;
 
+	s->users++; /* who has his turn may be the last one to hold it */
 	while (!s->busy && (w = TAILQ_FIRST(&s->waiting)) != NULL) {
 		TAILQ_REMOVE(&s->waiting, w, link);
 		s->busy = w->exclusive;
 		w->go(w->arg);
 	}
+	sandbox_put(s);
 }
 
 static void wake(struct sandbox *s)

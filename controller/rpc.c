@@ -97,13 +97,23 @@ void rpc_check_end(struct rpc *r)
 	}
 }
 
+/* What has not begun ends inside its cancel, and with it, when that cannot be told, all others: nothing of the list is kept. */
 void rpc_kill_calls(struct rpc *r)
 {
-	struct call *call, *next;
+	struct call *call;
 
-	TAILQ_FOREACH_SAFE (call, &r->calls, link, next)
-		if (call->cancel != NULL)
-			call->cancel(call);
+	TAILQ_FOREACH (call, &r->calls, link)
+		call->to_cancel = call->cancel != NULL;
+	do {
+		TAILQ_FOREACH (call, &r->calls, link)
+			if (call->to_cancel)
+				break;
+		if (call != NULL) {
+			call->to_cancel = false;
+			if (call->cancel != NULL)
+				call->cancel(call);
+		}
+	} while (call != NULL);
 }
 
 static void on_grace_over(evutil_socket_t fd, short what, void *arg)
