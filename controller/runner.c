@@ -249,14 +249,13 @@ void runner_no_stream(struct runner *r, const struct err *err)
 
 void runner_detach(struct runner *r, const char *why)
 {
-	if (r->state == LINK_GREETING) {
-		runner_lose_link(r, ECANCELED, why);
-	} else if (r->state == LINK_UP) {
-		runner_drop_link(r);
-		runner_enter(r);
+	if (r->state != LINK_GREETING && r->state != LINK_UP)
+		return;
+	runner_drop_link(r);
+	runner_enter(r);
+	/* In this order: what a callback starts now waits for the next stream. */
+	runner_fail_all(r, OPS_UNSENT, EBUSY, why);
+	if (!r->doomed)
 		runner_fail_all(r, OPS_SENT, ECANCELED, why);
-		if (!r->doomed)
-			runner_fail_all(r, OPS_UNSENT, EBUSY, why);
-		runner_leave(r);
-	}
+	runner_leave(r);
 }

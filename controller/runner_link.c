@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "controller/engine_exec.h"
+#include "controller/engine_exec_parse.h"
 #include "controller/hijack.h"
 #include "controller/mem.h"
 #include "controller/runner.h"
@@ -18,6 +19,7 @@ struct runner_link {
 	char *exec_id;
 	struct engine_call *call; /* of the start, or of a question */
 	struct hijack *hijack;
+	time_t made; /* when, by the engine's clock, it had made the exec; 0: not told */
 	struct err reason; /* what the runner's absence looked like */
 	void (*recover)(void *arg);
 	void *arg;
@@ -72,6 +74,7 @@ static void on_created(const struct engine_reply *reply, void *arg)
 	}
 	free(l->exec_id);
 	l->exec_id = mem_dup(id);
+	l->made = reply->date;
 	l->hijack = hijack_exec(l->engine, l->exec_id, false, REQUEST_MS, on_hijacked, l);
 }
 
@@ -90,6 +93,9 @@ static void want_stream(void *arg)
 	jadd_cstr(argv, RUNNER_OUTCOMES);
 	auto_free char *body = jtext(o);
 	auto_free char *path = mem_printf("/containers/%s/exec", l->container);
+	/* What was asked about the stream before is not to be taken for an answer about this one. */
+	if (l->call != NULL)
+		engine_cancel(l->call);
 	l->call = engine_call(l->engine, "POST", path, body, REQUEST_MS, on_created, l);
 }
 
@@ -128,6 +134,14 @@ static void no_runner(const struct err *err, void *arg)
 	l->call = inspect(l, on_container);
 }
 
+/* Was the container started after the exec was made, which then is not of that start? */
+static bool restarted(const struct runner_link *l, const struct json_node *state)
+{
+	struct slice at;
+
+	return l->made > 0 && json_get_string(state, "StartedAt", &at) && at.len >= 20 && !started_before(at, l->made);
+}
+
 /*
  * The exec is there and silent: a paused container answers nothing. One that was killed does neither, and an engine may hold
  * its exec for running all the same.
@@ -143,6 +157,8 @@ static void on_silent(const struct engine_reply *reply, void *arg)
 	json_get_bool(state, "Running", &running);
 	if (absent(reply) || (reply->status == 200 && !running))
 		runner_detach(l->runner, "the sandbox was stopped");
+	else if (reply->status == 200 && restarted(l, state))
+		runner_detach(l->runner, "the sandbox was restarted");
 	else if (reply->status == 200 && paused)
 		l->recover(l->arg);
 }

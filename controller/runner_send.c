@@ -3,6 +3,7 @@
 
 #define CREDIT_AT (RUNNER_WINDOW / 8) /* acknowledged together */
 #define OUT_RESERVE (FRAME_REQUEST_MAX + 4096) /* kept free of stdin */
+#define OUT_ENOUGH (OUT_RESERVE + FRAME_DATA_MAX + FRAME_HEAD) /* any write of stdin gets something off */
 
 static bool put(struct runner *r, const struct frame_writer *w)
 {
@@ -107,7 +108,8 @@ void runner_on_room(size_t bytes, void *arg)
 	TAILQ_FOREACH (op, &r->ops, link)
 		runner_op_flush(op);
 	runner_enter(r);
-	while (again && !r->doomed && r->channel != NULL && channel_room(r->channel) > OUT_RESERVE) {
+	/* Told of less, a write could take nothing and be told again, for ever. */
+	while (again && !r->doomed && r->channel != NULL && channel_room(r->channel) >= OUT_ENOUGH) {
 		again = false;
 		TAILQ_FOREACH (op, &r->ops, link) {
 			if (!op->starved)

@@ -94,6 +94,7 @@ struct world {
 	unsigned asked, freed;
 	const char *path; /* of the program to start */
 	bool refuse; /* answer with no stream */
+	int send_buffer; /* bytes; 0: the kernel's choice */
 	bool suspected;
 };
 
@@ -119,6 +120,8 @@ static void want_stream(void *arg)
 	}
 	close(pair[1]);
 	CU_ASSERT_EQUAL(fcntl(pair[0], F_SETFL, O_NONBLOCK), 0);
+	if (w->send_buffer > 0)
+		CU_ASSERT_EQUAL(setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &w->send_buffer, sizeof(w->send_buffer)), 0);
 	runner_attach(w->runner, pair[0], slice_make(NULL, 0));
 }
 
@@ -372,6 +375,27 @@ static void test_input(void)
 	go(&w, &g, &(struct exec_request){ .line = SLICE_LIT("wc -c"), .want_stdin = true });
 	CU_ASSERT_TRUE(wait_for(&w, &g.done));
 	CU_ASSERT_STRING_EQUAL(g.out, "9000000\n");
+	world_free(&w);
+}
+
+/* A stream that is full and takes a little at a time: who waits to write on is not asked again and again while it cannot. */
+static void test_narrow_stream(void)
+{
+	static struct got g[100];
+	struct world w;
+
+	world_new(&w);
+	w.send_buffer = 4096;
+	alarm(2 * PATIENCE_S); /* a loop without end is in the loop that would see the time pass */
+	for (size_t i = 0; i < ARRAY_SIZE(g); i++) {
+		g[i] = (struct got){ .to_send = 200000 };
+		go(&w, &g[i], &(struct exec_request){ .line = SLICE_LIT("wc -c"), .want_stdin = true });
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(g); i++) {
+		CU_ASSERT_TRUE(wait_for(&w, &g[i].done));
+		CU_ASSERT_STRING_EQUAL(g[i].out, "200000\n");
+	}
+	alarm(0);
 	world_free(&w);
 }
 
@@ -678,6 +702,7 @@ static const struct unit_test tests[] = {
 	{ "command", test_command },
 	{ "start failure", test_start_failure },
 	{ "input", test_input },
+	{ "narrow stream", test_narrow_stream },
 	{ "back-pressure", test_back_pressure },
 	{ "kill", test_kill },
 	{ "files", test_files },
