@@ -378,7 +378,6 @@ static void command_opened(struct exec_op *op)
 }
 
 static const struct op_kind kind_command = {
-	.command = true,
 	.opened = command_opened,
 	.data = command_data,
 	.room = command_room,
@@ -391,7 +390,6 @@ static const struct op_kind kind_command = {
 
 static const struct op_kind kind_tty = {
 	.tty = true,
-	.command = true,
 	.opened = command_opened,
 	.data = tty_data,
 	.room = command_room,
@@ -515,6 +513,5 @@ struct exec_op *engine_command_start(struct exec_backend *base, const struct exe
 		op_free(op);
 		return NULL;
 	}
-	engine_watch(b);
 	return op;
 }

@@ -7,6 +7,8 @@
 #include "controller/engine_op.h"
 
 #define KILL_SCRIPT_MS 20000
+#define KILL_ANSWER_MS \
+	(KILL_SCRIPT_MS + ENGINE_BACKSTOP_MS + 5000) /* a container that is paused lets no limit of its own pass */
 
 static void kill_over(struct exec_op *op, int code, const char *text, unsigned killed, unsigned survivors)
 {
@@ -60,8 +62,19 @@ static void kill_closed(struct exec_op *op, bool complete)
 		kill_lost(op, "the stream to the sandbox was cut");
 }
 
+static void on_kill_unanswered(int fd, short what, void *arg)
+{
+	kill_lost(arg, "the kill script does not answer");
+}
+
+static void kill_opened(struct exec_op *op)
+{
+	op_arm(op, KILL_ANSWER_MS, on_kill_unanswered);
+}
+
 static const struct op_kind kind_kill = {
 	.urgent = true,
+	.opened = kill_opened,
 	.data = kill_data,
 	.closed = kill_closed,
 	.start_failed = kill_start_failed,

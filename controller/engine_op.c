@@ -91,7 +91,8 @@ static void on_answer(const struct engine_reply *reply, void *arg)
 	json_get_bool(reply->json, "Running", &running);
 	json_get_int(reply->json, "Pid", &pid);
 	bool known = json_get_int(reply->json, "ExitCode", &code) && !running && code >= 0 && code < 65536;
-	if (!op->started && pid == 0)
+	/* Without an exit code the engine may be about to start it: who was cut off is not waited for. */
+	if (!op->started && pid == 0 && known)
 		never_started(op);
 	else if (!op->started || op->kind->answered == NULL)
 		op->kind->lost(op, "the stream to the sandbox was cut");
@@ -202,6 +203,7 @@ static void on_created(const struct engine_reply *reply, void *arg)
 	else {
 		memcpy(op->exec_id, id.p, id.len);
 		op->exec_id[id.len] = '\0';
+		op->made = reply->date;
 		op->state = OP_STARTING;
 		op->hijack = hijack_exec(op->backend->engine, op->exec_id, op->kind->tty, ENGINE_REQUEST_MS, on_hijacked, op);
 	}
@@ -235,6 +237,7 @@ static void send_create(struct exec_op *op)
 
 	op->state = OP_CREATING;
 	op->call = engine_call(b->engine, "POST", path, request, ENGINE_REQUEST_MS, on_created, op);
+	engine_watch(b);
 }
 
 static void start_next(struct engine_backend *b)

@@ -38,7 +38,6 @@ enum op_state {
 struct op_kind {
 	bool tty;
 	bool urgent; /* waits for no turn */
-	bool command; /* runs as long as it likes: its container is looked after, and it can be killed */
 	void (*opened)(struct exec_op *op); /* may be NULL */
 	void (*data)(struct exec_op *op, unsigned stream /* enum demux_stream */, struct slice data);
 	void (*room)(struct exec_op *op, size_t bytes); /* NULL: it has no input */
@@ -62,6 +61,8 @@ struct exec_op {
 	char *request; /* while it waits for its turn: the exec's, as JSON */
 	bool on_its_way; /* counted by the backend until it has started */
 	char exec_id[65];
+	time_t began; /* wall clock, to compare with the container's start */
+	time_t made; /* when, by the engine's clock, it had made the exec; 0: not told */
 	struct mark out_mark, err_mark;
 	bool started; /* the script's first word was seen */
 	struct buf early; /* stdout before that */
@@ -81,9 +82,7 @@ struct exec_op {
 	char *own_mark; /* "tag/id" */
 	char *words; /* that come over the line, with their head; NULL: they are in the request */
 	size_t words_len;
-	time_t began; /* wall clock, to compare with the container's start */
 	int leader_code; /* of a script that was killed itself */
-	bool watched; /* it was there when the container was last looked at */
 	bool settled; /* the container was looked at again since */
 	/* files */
 	struct file_events file_events;
@@ -108,9 +107,8 @@ struct engine_backend {
 	struct op_list ops;
 	unsigned on_their_way; /* operations whose exec was asked for and has not started */
 	bool ending; /* nothing is started any more */
-	struct event *watch; /* looks after the container while commands run */
+	struct event *watch; /* looks after the container while anything is under way in it */
 	struct engine_call *watch_call;
-	char started_at[40]; /* of the container, when it was last looked at */
 };
 
 struct engine_backend *engine_backend_of(struct exec_backend *b);
