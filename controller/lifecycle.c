@@ -123,6 +123,22 @@ static void on_ready(const struct engine_reply *reply, void *arg)
 		pin_targets(l->controller->base, NULL, &l->spec, on_pinned, l);
 }
 
+/* Suspended meanwhile it stays so: a restart would start it. */
+static void restart(struct lifecycle *l, enum container_state state)
+{
+	struct err fault = ERR_INIT;
+	struct plan plan;
+
+	if (state == CONTAINER_RUNNING || state == CONTAINER_PAUSED) {
+		plan_restart(&plan, l->sandbox->name);
+		execute(l, &plan, 0);
+		return;
+	}
+	sandbox_stopped(l->sandbox);
+	err_set(&fault, EBUSY, "%s does not run", l->sandbox->name);
+	finish(l, &fault);
+}
+
 static void on_surveyed(struct survey_result *r, const struct err *err, void *arg)
 {
 	struct lifecycle *l = arg;
@@ -138,6 +154,10 @@ static void on_surveyed(struct survey_result *r, const struct err *err, void *ar
 		return;
 	}
 	l->sandbox->max_command_ms = r->spec.max_command_seconds * 1000;
+	if (l->operation == OPERATION_RESTART) {
+		restart(l, r->inventory.sandbox.state);
+		return;
+	}
 	if (l->operation == OPERATION_SUSPEND) {
 		plan_suspend(&plan, l->sandbox->name, &r->inventory);
 		execute(l, &plan, 0);
@@ -168,9 +188,6 @@ static void on_turn(void *arg)
 		execute(l, &plan, 0);
 		break;
 	case OPERATION_RESTART:
-		plan_restart(&plan, l->sandbox->name);
-		execute(l, &plan, 0);
-		break;
 	case OPERATION_SUSPEND:
 	case OPERATION_RESUME:
 		survey_start(l->controller->engine, l->sandbox->name, l->controller->engine_timeout_ms, on_surveyed, l);

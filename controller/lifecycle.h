@@ -21,7 +21,7 @@ void lifecycle_create(struct controller *c, struct spec *spec, const struct life
 void lifecycle_destroy(struct controller *c, struct slice name, const struct lifecycle_events *ev, void *arg);
 void lifecycle_suspend(struct controller *c, struct slice name, const struct lifecycle_events *ev, void *arg);
 void lifecycle_resume(struct controller *c, struct slice name, const struct lifecycle_events *ev, void *arg);
-/* The last resort when no process can be started to kill the others. */
+/* The last resort when no process can be started to kill the others. EBUSY: it did not run, and was left so. */
 void lifecycle_restart(struct controller *c, struct slice name, const struct lifecycle_events *ev, void *arg);
 
 #endif

@@ -20,6 +20,7 @@ static void command_free(struct command *c)
 		ensure_cancel(c->ensure);
 	if (c->timer != NULL)
 		event_free(c->timer);
+	method_exec_leave_restart(c);
 	for (unsigned i = 0; i < c->request.nenv; i++)
 		free(c->env_text[i]);
 	for (unsigned i = 0; i < EXEC_STREAMS; i++)
@@ -64,10 +65,22 @@ static void on_done(const struct exec_outcome *o, void *arg)
 	c->op = NULL;
 	if (o->end == EXEC_START_FAILED && o->code == EBUSY && !c->recovered && !ours) {
 		c->recovered = true;
+		event_del(c->timer); /* its time begins when it is started */
 		c->ensure = ensure_running(c->sandbox, on_running, c);
 		return;
 	}
+	/* It has ended: a client that is found gone while that is told has nothing to cancel here. */
+	call->cancel = NULL;
+	if (!method_exec_await_restart(c, o))
+		method_exec_over(c, o);
+}
+
+void method_exec_over(struct command *c, const struct exec_outcome *o)
+{
+	struct call *call = c->call;
+	bool ours = c->timed_out || c->aborted || c->restarted;
 	struct exec_outcome as_shell = *o;
+
 	if (o->end == EXEC_START_FAILED && method_exec_shell_status(c, &as_shell))
 		o = &as_shell;
 	if (o->end == EXEC_START_FAILED && !(o->code == ECANCELED && ours)) {
@@ -85,7 +98,6 @@ static void on_done(const struct exec_outcome *o, void *arg)
 		return;
 	}
 	command_free(c);
-	call->cancel = NULL;
 	call_result(call, result);
 }
 

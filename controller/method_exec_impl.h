@@ -46,7 +46,9 @@ struct command {
 	size_t ninput, input_sent;
 	/* its course */
 	bool recovered; /* was started again once already */
-	bool timed_out, aborted, killing, restarted;
+	bool timed_out, aborted, killing;
+	bool restarted; /* the sandbox was, to end it */
+	struct restart *restart; /* under way */
 	bool overrun; /* more output came than was asked for */
 	bool marked; /* a kill by tag or of all was meant for it */
 	bool input_closed;
@@ -74,10 +76,16 @@ void method_exec_on_output(enum exec_stream stream, struct slice data, void *arg
 void method_exec_flush(struct command *c, unsigned stream); /* no more output comes */
 void method_exec_on_drained(struct call *call);
 
+/* method_exec.c: the command has ended. */
+void method_exec_over(struct command *c, const struct exec_outcome *o);
+
 /* method_exec_kill.c */
 void method_exec_arm(struct command *c, int64_t ms, event_callback_fn fn); /* the command's one timer */
 void method_exec_on_timeout(evutil_socket_t fd, short what, void *arg);
 void method_exec_abort(struct call *call);
+/* true: a restart is under way, and what the loss of the command means is told when that has ended. */
+bool method_exec_await_restart(struct command *c, const struct exec_outcome *o);
+void method_exec_leave_restart(struct command *c);
 
 /* method_exec_result.c */
 struct json_object *method_exec_result(struct command *c, const struct exec_outcome *o); /* the caller's */

@@ -24,10 +24,42 @@ void method_exec_arm(struct command *c, int64_t ms, event_callback_fn fn)
 		abort();
 }
 
+/* It goes on when the command has ended. */
+struct restart {
+	struct command *command; /* NULL: its end was told */
+	bool ended;
+	struct exec_outcome end;
+};
+
 static void on_restarted(const struct err *err, void *arg)
 {
+	auto_free struct restart *restart = arg;
+	struct command *c = restart->command;
+
 	if (err != NULL)
 		log_warn("restart of a sandbox whose commands could not be killed failed: %s", err->text);
+	if (c == NULL)
+		return;
+	c->restart = NULL;
+	c->restarted = err == NULL;
+	if (restart->ended)
+		method_exec_over(c, &restart->end);
+}
+
+bool method_exec_await_restart(struct command *c, const struct exec_outcome *o)
+{
+	if (o->end != EXEC_LOST || c->restart == NULL)
+		return false;
+	c->restart->ended = true;
+	c->restart->end = *o;
+	c->restart->end.text = "the stream to the command ended before it could be killed";
+	return true;
+}
+
+void method_exec_leave_restart(struct command *c)
+{
+	if (c->restart != NULL)
+		c->restart->command = NULL;
 }
 
 /* Nothing that would kill the command could be started: the container has to go. */
@@ -36,11 +68,12 @@ static void on_kill_failed(evutil_socket_t fd, short what, void *arg)
 	static const struct lifecycle_events events = { NULL, on_restarted };
 	struct command *c = arg;
 
-	if (c->restarted || c->op == NULL)
+	if (c->op == NULL)
 		return;
-	c->restarted = true;
+	c->restart = mem_zalloc(sizeof(*c->restart));
+	c->restart->command = c;
 	log_warn("%s: a command could not be killed; restarting the sandbox", c->sandbox->name);
-	lifecycle_restart(c->call->controller, slice_str(c->sandbox->name), &events, NULL);
+	lifecycle_restart(c->call->controller, slice_str(c->sandbox->name), &events, c->restart);
 }
 
 static void kill_command(struct command *c)

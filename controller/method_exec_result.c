@@ -56,7 +56,7 @@ struct json_object *method_exec_result(struct command *c, const struct exec_outc
 	jset_int(r, "durationMs", o->duration_us >= 0 ? o->duration_us / 1000 : clock_ms() - c->began_ms);
 	if (o->survivors > 0)
 		jset_int(r, "survivors", o->survivors);
-	if (c->restarted)
+	if (c->restarted || c->restart != NULL)
 		jset_bool(r, "sandboxRestarted", true);
 	return r;
 }

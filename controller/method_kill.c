@@ -19,6 +19,7 @@ struct killing {
 	struct slice tags[TAGS_MAX];
 	unsigned ntags;
 	bool recovered;
+	bool repeated; /* the answer to the first try was lost */
 	bool root; /* the second half: commands that run as root */
 	unsigned killed, survivors; /* of the first half */
 };
@@ -41,7 +42,12 @@ static void on_restarted(const struct err *err, void *arg)
 	struct json_object *o = NULL;
 	struct err unknown = ERR_INIT;
 
-	if (err != NULL && err->code == ECANCELED) {
+	if (err != NULL && err->code == EBUSY) {
+		/* It was stopped meanwhile, and all its commands with it. */
+		o = jnew();
+		jset_int(o, "killed", k->killed);
+		err = NULL;
+	} else if (err != NULL && err->code == ECANCELED) {
 		/* The controller ends; whether the kill before this has had an effect nobody has told. */
 		err_set(&unknown, EINPROGRESS, "%s", err->text);
 		err = &unknown;
@@ -77,9 +83,16 @@ static void on_killed(const struct kill_result *r, void *arg)
 		over(k, NULL, o);
 		return;
 	}
-	if (r->code == EBUSY && !k->recovered) {
+	/* A sandbox that does not run is started for it, unless it was stopped after a kill had begun. */
+	if (r->code == EBUSY && !k->recovered && !k->repeated && !k->root) {
 		k->recovered = true;
 		ensure_running(k->sandbox, on_running, k);
+		return;
+	}
+	/* The stream was lost and not the kill that failed: it is sent once more, and harms nobody who was not meant. */
+	if ((r->code == ECONNRESET || r->code == ECANCELED || r->code == EINPROGRESS) && !k->repeated) {
+		k->repeated = true;
+		kill_half(k);
 		return;
 	}
 	if (r->code == ENXIO || r->code == EACCES) {
@@ -87,8 +100,8 @@ static void on_killed(const struct kill_result *r, void *arg)
 		over(k, &err, NULL);
 		return;
 	}
-	/* No process could be started in the sandbox to kill the others. */
-	log_warn("%s: %s; restarting the sandbox", k->sandbox->name, r->text);
+	/* As far as anybody can tell no process can be started in the sandbox to kill the others. */
+	log_warn("%s: %s; restarting the sandbox if it runs", k->sandbox->name, r->text);
 	lifecycle_restart(k->call->controller, slice_str(k->sandbox->name), &events, k);
 }
 
