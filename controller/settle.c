@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -62,54 +63,109 @@ static struct json_object *command_json(const struct outcome *o)
 	return r;
 }
 
-/* What the sandbox said of one command: the last word counts. */
-static bool find(struct slice answer, struct slice id, struct outcome *out)
-{
-	bool found = false;
+/* What the sandbox said, line by line, and once more by id: its size is the sandbox's choice, and all others wait meanwhile. */
+struct said {
+	struct outcome *lines;
+	struct outcome **by_id;
+	size_t n;
+};
 
+static int compare_ids(struct slice a, struct slice b)
+{
+	int order = memcmp(a.p, b.p, a.len < b.len ? a.len : b.len);
+
+	return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
+}
+
+/* Of one command, what it runs comes before how it ended, and the last word last. */
+static int compare_lines(const void *left, const void *right)
+{
+	const struct outcome *a = *(struct outcome *const *)left, *b = *(struct outcome *const *)right;
+	int order = compare_ids(a->id, b->id);
+
+	if (order == 0)
+		order = (a->state != OUTCOME_RUNNING) - (b->state != OUTCOME_RUNNING);
+	return order != 0 ? order : (a > b) - (a < b);
+}
+
+static void read_lines(struct said *said, struct slice answer)
+{
+	size_t most = 1;
+
+	for (size_t i = 0; i < answer.len; i++)
+		most += answer.p[i] == '\n';
+	said->n = 0;
+	said->lines = mem_zalloc(most * sizeof(*said->lines));
+	said->by_id = mem_zalloc(most * sizeof(struct outcome *));
 	while (answer.len > 0) {
 		const char *end = memchr(answer.p, '\n', answer.len);
 		struct slice line = slice_make(answer.p, end != NULL ? (size_t)(end - answer.p) : answer.len);
-		struct outcome o;
 
 		answer = slice_skip(answer, end != NULL ? line.len + 1 : line.len);
-		/* A background child of a command that ended may run still: its record says more. */
-		if (!outcome_parse(line, &o) || !slice_eq(o.id, id) || (found && o.state == OUTCOME_RUNNING))
+		if (!outcome_parse(line, &said->lines[said->n]))
 			continue;
-		*out = o;
-		found = true;
+		said->by_id[said->n] = &said->lines[said->n];
+		said->n++;
 	}
-	return found;
+	qsort(said->by_id, said->n, sizeof(struct outcome *), compare_lines);
+}
+
+/* The last word on one command; NULL: none. A background child of one that ended may run still: its record says more. */
+static const struct outcome *find(const struct said *said, struct slice id)
+{
+	size_t low = 0, high = said->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (compare_ids(said->by_id[middle]->id, id) > 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low > 0 && slice_eq(said->by_id[low - 1]->id, id) ? said->by_id[low - 1] : NULL;
+}
+
+static void tell_asked(const struct settle *s, const struct said *said, struct json_object *commands)
+{
+	unsigned n = 0;
+
+	for (const struct json_node *id = s->ids->child; id != NULL && n < TOLD_MAX; id = id->next, n++) {
+		struct outcome lost = { .state = OUTCOME_LOST, .id = id->text };
+		const struct outcome *o = id->text.len > 0 ? find(said, id->text) : NULL;
+
+		jadd(commands, command_json(o != NULL ? o : &lost));
+	}
+}
+
+static void tell_all(const struct settle *s, const struct said *said, struct json_object *commands)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < said->n && n < TOLD_MAX; i++) {
+		const struct outcome *o = &said->lines[i];
+
+		if (slice_is(o->id, s->id) || (o->state == OUTCOME_RUNNING && find(said, o->id)->state != OUTCOME_RUNNING))
+			continue;
+		jadd(commands, command_json(o));
+		n++;
+	}
 }
 
 static void tell(struct settle *s)
 {
 	struct json_object *commands = json_object_new_array();
-	struct slice answer = buf_slice(&s->answer), rest = answer;
-	struct outcome o, last;
-	unsigned n = 0;
+	struct said said;
 
 	if (commands == NULL)
 		abort();
-	if (s->ids != NULL) {
-		for (const struct json_node *id = s->ids->child; id != NULL && n < TOLD_MAX; id = id->next, n++) {
-			if (!find(answer, id->text, &o))
-				o = (struct outcome){ .state = OUTCOME_LOST, .id = id->text };
-			jadd(commands, command_json(&o));
-		}
-		rest = slice_make(answer.p, 0);
-	}
-	while (rest.len > 0 && n < TOLD_MAX) {
-		const char *end = memchr(rest.p, '\n', rest.len);
-		struct slice line = slice_make(rest.p, end != NULL ? (size_t)(end - rest.p) : rest.len);
-
-		rest = slice_skip(rest, end != NULL ? line.len + 1 : line.len);
-		if (!outcome_parse(line, &o) || slice_is(o.id, s->id) ||
-			(o.state == OUTCOME_RUNNING && find(answer, o.id, &last) && last.state != OUTCOME_RUNNING))
-			continue;
-		jadd(commands, command_json(&o));
-		n++;
-	}
+	read_lines(&said, buf_slice(&s->answer));
+	if (s->ids != NULL)
+		tell_asked(s, &said, commands);
+	else
+		tell_all(s, &said, commands);
+	free(said.by_id);
+	free(said.lines);
 	over(s, commands, NULL);
 }
 
