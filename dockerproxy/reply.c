@@ -14,6 +14,8 @@
 #include "libgate/log.h"
 #include "libgate/relay.h"
 
+#define HELD_ANSWERS 8 /* that a worker holds for all its clients: so many of limits.answer */
+
 static const struct endpoint_info *row_of(const struct request *r)
 {
 	return r->verdict.endpoint != NULL ? endpoint_info(r->verdict.endpoint) : NULL;
@@ -182,6 +184,22 @@ static void begin_collecting(struct session *s, const struct http_head *h, const
 	*r->collected_head = *h;
 }
 
+/* One client's answers may fill limits.answer, but not many clients' the memory: those that nobody reads count as well. */
+static void collect(struct session *s, struct slice run)
+{
+	struct request *r = s->request;
+	enum session_reason why = SESSION_REASON_ANSWER_SIZE;
+
+	if (s->env->held + run.len > HELD_ANSWERS * (size_t)s->env->conf->answer_max)
+		why = SESSION_REASON_MEMORY;
+	else if (buf_put_slice(&r->collected, run) == 0) {
+		session_hold(s, s->held + run.len);
+		return;
+	}
+	reply_abort(s);
+	session_refuse(s, why, NULL);
+}
+
 /* Takes text and the number behind it off the front of *s; false when it does not begin so. */
 static bool take_number(struct slice *s, const char *text, unsigned *number)
 {
@@ -230,6 +248,7 @@ static bool retry_with_minimum(struct session *s)
 	s->env->engine_min_minor = minor;
 	r->retried = true;
 	r->path = PATH_NONE;
+	session_hold(s, 0);
 	buf_release(&r->collected);
 	free(r->collected_head);
 	r->collected_head = NULL;
@@ -371,10 +390,7 @@ static void on_data(void *arg, struct slice run)
 	struct request *r = s->request;
 
 	if (r->path == PATH_COLLECT) {
-		if (buf_put_slice(&r->collected, run) == 0)
-			return;
-		reply_abort(s);
-		session_refuse(s, SESSION_REASON_ANSWER_SIZE, NULL);
+		collect(s, run);
 		return;
 	}
 	if (!batch_has_room(&s->env->batch, BATCH_REFER_FROM + 64, 4) && !session_send(s))

@@ -160,6 +160,12 @@ bool session_send(struct session *s)
 	return true;
 }
 
+void session_hold(struct session *s, size_t bytes)
+{
+	s->env->held += bytes - s->held;
+	s->held = bytes;
+}
+
 static void release_request(struct session *s)
 {
 	if (s->request == NULL)
@@ -184,6 +190,7 @@ void session_close(struct session *s)
 	event_del(&s->timer);
 	client_close(&s->client);
 	release_request(s);
+	session_hold(s, 0);
 	peers_leave(env->peers, env->slot, s->peer_entry);
 	session_set_state(s, SESSION_CLOSED);
 	TAILQ_REMOVE(&env->sessions, s, link);
@@ -221,6 +228,7 @@ void session_finish(struct session *s)
 	struct request *r = s->request;
 
 	session_record(s, "decision");
+	session_hold(s, buf_len(&s->client.out));
 	s->closing = s->closing || s->env->draining;
 	if (s->closing) {
 		release_request(s);
@@ -260,6 +268,7 @@ static void on_drained(void *arg)
 {
 	struct session *s = arg;
 
+	session_hold(s, 0);
 	switch (s->state) {
 	case SESSION_ANSWER:
 		reply_resume(s);
@@ -354,6 +363,7 @@ int session_env_init(struct session_env *env)
 	TAILQ_INIT(&env->sessions);
 	TAILQ_INIT(&env->dead);
 	env->nsessions = 0;
+	env->held = 0;
 	env->draining = false;
 	env->engine_min_minor = 0;
 	event_assign(&env->reaper, env->base, -1, 0, on_reap, env);

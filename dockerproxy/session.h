@@ -56,6 +56,7 @@ struct session_env {
 	/* kept by session_env_init() and the sessions */
 	bool draining;
 	unsigned nsessions;
+	size_t held; /* bytes of whole answers, in all sessions */
 	struct session_list sessions;
 	struct session_list dead;
 	struct event reaper;
@@ -101,6 +102,7 @@ struct session {
 	bool closing; /* no further request on this connection */
 	bool in_step; /* the ladder is being climbed */
 	struct relay *relay;
+	size_t held; /* of env->held */
 };
 
 /* The list, counters, store and scratch of an env whose upper part is filled in. */
@@ -127,6 +129,9 @@ void session_finish(struct session *s); /* the request is over: record it, go on
 void session_cut(struct session *s, enum session_reason why); /* the answer cannot be completed: record it and close */
 void session_record(struct session *s, const char *event); /* one audit line, and the counters when it is a decision */
 enum answer_persistence session_persistence(const struct session *s);
+
+/* How much of whole answers, collected or waiting for the client, this session holds from now on. */
+void session_hold(struct session *s, size_t bytes);
 
 /* Sends env->batch; false when the session was closed over it. */
 bool session_send(struct session *s) MUSTCHECK;

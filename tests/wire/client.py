@@ -64,6 +64,10 @@ class Client:
                 return
         raise Silent("the proxy does not read")
 
+    def peek(self, count):
+        """The first bytes of what comes next, which stay to be read."""
+        return self.sock.recv(count, socket.MSG_PEEK | socket.MSG_WAITALL)
+
     def _more(self):
         try:
             more = self.sock.recv(65536)
