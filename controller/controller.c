@@ -137,6 +137,10 @@ void sandbox_unwait(struct sandbox *s, struct sandbox_wait *w)
 
 bool sandbox_known(const struct sandbox *s)
 {
+	const struct exec_backend *user = s->as_user;
+
+	if (user != NULL && user->ops->linked != NULL && !user->ops->linked(user))
+		return false;
 	return s->max_command_ms > 0 && (s->runner_known || s->controller->config->exec_mode != EXEC_MODE_AUTO);
 }
 
@@ -185,6 +189,7 @@ void sandbox_stopped(struct sandbox *s)
 
 void sandbox_forget(struct sandbox *s)
 {
+	s->generation++;
 	s->max_command_ms = 0;
 	s->runner_known = s->has_runner = false;
 	/* A new container may be of another image, and the old one's runner is gone with it. */

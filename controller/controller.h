@@ -43,6 +43,7 @@ struct sandbox {
 	int64_t max_command_ms; /* by its label; 0: not known yet */
 	bool has_runner; /* by its image's label */
 	bool runner_known;
+	unsigned generation; /* counts what sandbox_forget() forgot: a look from before it says nothing any more */
 	struct command_list commands; /* of this process */
 	struct ensure *recovery; /* of a container that was found paused under its runner */
 	unsigned users; /* operations that hold this entry */
@@ -82,7 +83,11 @@ void sandbox_enter(struct sandbox *s, struct sandbox_wait *w);
 void sandbox_leave(struct sandbox *s);
 void sandbox_unwait(struct sandbox *s, struct sandbox_wait *w); /* gives up waiting */
 
-bool sandbox_known(const struct sandbox *s); /* what an operation inside it needs to know first */
+/*
+ * Is it known what an operation inside it needs to know first? What was known of a container whose runner's stream has ended is
+ * not relied on: another controller may have made it anew, of another image and with another limit of time.
+ */
+bool sandbox_known(const struct sandbox *s);
 struct exec_backend *sandbox_backend(struct sandbox *s, bool root);
 /* Its container was stopped: whatever streams lead there are dead, open as they may look. */
 void sandbox_stopped(struct sandbox *s);

@@ -13,9 +13,12 @@ struct ensure {
 	struct sandbox_wait wait;
 	bool waiting;
 	bool cancelled;
+	unsigned generation; /* of the sandbox when the look began */
 	ensure_cb cb;
 	void *arg;
 };
+
+static void on_turn(void *arg);
 
 static void finish(struct ensure *e, const struct err *err)
 {
@@ -38,11 +41,32 @@ static void recover(struct ensure *e)
 	lifecycle_resume(e->sandbox->controller, slice_str(e->sandbox->name), &events, e);
 }
 
+static void wait_turn(struct ensure *e)
+{
+	e->wait = (struct sandbox_wait){ .go = on_turn, .arg = e };
+	e->waiting = true;
+	sandbox_enter(e->sandbox, &e->wait);
+}
+
+static void learn(struct sandbox *s, const struct survey_result *r)
+{
+	/* Another controller has made it anew, of an image of another kind. */
+	if (s->runner_known && s->has_runner != r->has_runner)
+		sandbox_forget(s);
+	s->max_command_ms = r->spec.max_command_seconds * 1000;
+	s->has_runner = r->has_runner;
+	s->runner_known = true;
+}
+
 static void on_surveyed(struct survey_result *r, const struct err *err, void *arg)
 {
 	struct ensure *e = arg;
 	struct err fault = ERR_INIT;
 
+	if (e->generation != e->sandbox->generation && !e->cancelled) {
+		wait_turn(e); /* it was made anew meanwhile, or removed */
+		return;
+	}
 	if (err != NULL) {
 		finish(e, err);
 		return;
@@ -52,9 +76,7 @@ static void on_surveyed(struct survey_result *r, const struct err *err, void *ar
 		finish(e, &fault);
 		return;
 	}
-	e->sandbox->max_command_ms = r->spec.max_command_seconds * 1000;
-	e->sandbox->has_runner = r->has_runner;
-	e->sandbox->runner_known = true;
+	learn(e->sandbox, r);
 	if (r->inventory.sandbox.state == CONTAINER_RUNNING)
 		finish(e, NULL);
 	else
@@ -66,6 +88,7 @@ static void on_turn(void *arg)
 	struct ensure *e = arg;
 
 	e->waiting = false;
+	e->generation = e->sandbox->generation;
 	if (sandbox_known(e->sandbox))
 		finish(e, NULL);
 	else
@@ -88,9 +111,7 @@ struct ensure *ensure_known(struct sandbox *s, ensure_cb cb, void *arg)
 {
 	struct ensure *e = begin(s, cb, arg);
 
-	e->wait = (struct sandbox_wait){ .go = on_turn, .arg = e };
-	e->waiting = true;
-	sandbox_enter(s, &e->wait);
+	wait_turn(e);
 	return e;
 }
 

@@ -140,6 +140,8 @@ struct exec_backend_ops {
 	 * not as not started, by EBUSY. NULL: its streams end with the container.
 	 */
 	void (*stopped)(struct exec_backend *b);
+	/* Is there a stream, or one on its way, that ends with the container? NULL: none that says anything about it. */
+	bool (*linked)(const struct exec_backend *b);
 	void (*free)(struct exec_backend *b); /* operations still running end as lost; the sandbox keeps their limits */
 };
 

@@ -183,6 +183,11 @@ static void backend_stopped(struct exec_backend *b)
 	runner_detach(of(b), "the sandbox was stopped");
 }
 
+static bool backend_linked(const struct exec_backend *b)
+{
+	return container_of(b, const struct runner, backend)->state != LINK_NONE;
+}
+
 static void backend_free(struct exec_backend *b)
 {
 	struct runner *r = of(b);
@@ -206,6 +211,7 @@ struct runner *runner_new(struct channel_set *channels, const struct runner_owne
 		.resize = op_resize,
 		.kill = op_kill,
 		.stopped = backend_stopped,
+		.linked = backend_linked,
 		.free = backend_free,
 	};
 	struct runner *r = mem_zalloc(sizeof(*r));
