@@ -216,21 +216,23 @@ static bool take_number(struct slice *s, const char *text, unsigned *number)
 }
 
 /*
- * The engine's minimum when it refused our version, else 0. The sentence must be the engine's from its first word: other
- * errors quote what the client wrote, and one client must not choose the version for all.
+ * The engine's minimum when it refused our version; 0 when that was one it is too old for, a former engine's minimum. False:
+ * it speaks of something else. The sentence must be the engine's from its first word: other errors quote what the client
+ * wrote, and one client must not choose the version for all.
  */
-static unsigned minimum_in(struct session_env *env, struct slice answer)
+static bool minimum_in(struct session_env *env, struct slice answer, unsigned *minimum)
 {
 	enum json_fault fault;
 	struct slice message;
 	size_t offset;
-	unsigned ours, minimum;
+	unsigned ours;
 
 	if (!json_get_string(json_parse(env->doc, answer, JSON_STRICT, &fault, &offset), "message", &message) ||
-		!take_number(&message, "client version 1.", &ours) ||
-		!take_number(&message, " is too old. Minimum supported API version is 1.", &minimum))
-		return 0;
-	return minimum;
+		!take_number(&message, "client version 1.", &ours))
+		return false;
+	*minimum = 0;
+	return slice_starts(message, " is too new. ") ||
+		take_number(&message, " is too old. Minimum supported API version is 1.", minimum);
 }
 
 /* The engine refused our default version before it looked at anything else: the request may go out again. */
@@ -242,8 +244,8 @@ static bool retry_with_minimum(struct session *s)
 
 	if (!may_tell_minimum(r, r->collected_head))
 		return false;
-	minor = minimum_in(s->env, buf_slice(&r->collected));
-	if (minor <= known->dflt || minor > known->max || minor == s->env->engine_min_minor)
+	if (!minimum_in(s->env, buf_slice(&r->collected), &minor) || minor == s->env->engine_min_minor ||
+		(minor != 0 && (minor <= known->dflt || minor > known->max)))
 		return false;
 	s->env->engine_min_minor = minor;
 	r->retried = true;

@@ -28,12 +28,16 @@ static enum decision ask_body(struct session *s, struct slice body)
 	return d;
 }
 
-/* The API version for a request that names none: the policy's, or the engine's own minimum where that is higher. */
+/*
+ * The API version for a request that names none: the policy's, or the engine's own minimum where that is higher, which another
+ * listener's request may have told: it is no reason to leave this policy's versions.
+ */
 static unsigned default_minor(const struct session *s)
 {
-	unsigned dflt = policy_versions(s->listen->policy)->dflt;
+	const struct policy_versions *known = policy_versions(s->listen->policy);
+	unsigned minimum = s->env->engine_min_minor;
 
-	return s->env->engine_min_minor > dflt ? s->env->engine_min_minor : dflt;
+	return minimum > known->dflt && minimum <= known->max ? minimum : known->dflt;
 }
 
 /* In warn mode a request whose framing is sound goes on as it was received. */

@@ -33,6 +33,11 @@ class Proxy:
             "limits": settings.get("limits", {}),
             "mode": settings.get("mode", "enforce"),
         }
+        if "tcpPolicy" in settings:
+            policy = os.path.join(directory, "tcp-policy.json")
+            with open(policy, "w", encoding="utf-8") as f:
+                json.dump(settings["tcpPolicy"], f)
+            config["listen"][1]["policy"] = policy
         path = os.path.join(directory, "dockerproxy.json")
         with open(path, "w", encoding="utf-8") as f:
             json.dump(config, f)
