@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 
 #define SLOTS 1024
 #define PROBES 16
@@ -29,6 +30,7 @@ struct peers {
 	int64_t rate;
 	int64_t cost_us; /* of a request */
 	int64_t full_us; /* of a burst */
+	uint32_t seed; /* of the hash: nobody chooses addresses that crowd another's out */
 	struct peer_entry entries[SLOTS];
 	_Atomic uint32_t counts[]; /* connections: nslots for each entry */
 };
@@ -58,6 +60,8 @@ struct peers *peers_new(int64_t connections, int64_t rate, int64_t burst, unsign
 
 	if (p == MAP_FAILED)
 		return NULL;
+	if (getrandom(&p->seed, sizeof(p->seed), GRND_NONBLOCK) != sizeof(p->seed))
+		p->seed = 2166136261u;
 	p->size = size;
 	p->nslots = nslots;
 	p->connections = connections;
@@ -93,13 +97,13 @@ static void make_key(const struct peer *who, uint8_t key[KEY_SIZE])
 	}
 }
 
-static unsigned hash_key(const uint8_t key[KEY_SIZE])
+static unsigned hash_key(const struct peers *p, const uint8_t key[KEY_SIZE])
 {
-	unsigned h = 2166136261u;
+	uint32_t h = p->seed;
 
 	for (unsigned i = 0; i < KEY_SIZE; i++)
 		h = (h ^ key[i]) * 16777619u;
-	return h;
+	return h ^ h >> 16;
 }
 
 static _Atomic uint32_t *count_of(struct peers *p, const struct peer_entry *e, unsigned slot)
@@ -126,7 +130,7 @@ static bool is_stale(struct peers *p, struct peer_entry *e, int64_t now_us)
 static struct peer_entry *find(struct peers *p, const uint8_t *key, int64_t now_us, uint64_t *state,
 	struct peer_entry **free_one)
 {
-	unsigned at = hash_key(key) % SLOTS;
+	unsigned at = hash_key(p, key) % SLOTS;
 
 	for (unsigned i = 0; i < PROBES; i++) {
 		struct peer_entry *e = &p->entries[(at + i) % SLOTS];
@@ -164,6 +168,11 @@ struct peer_entry *peers_enter(struct peers *p, unsigned slot, const struct peer
 {
 	uint8_t key[KEY_SIZE];
 
+	/* Without a limit all are one peer: a table that is full must refuse nobody then. */
+	if (p->connections == 0 && p->rate == 0) {
+		atomic_fetch_add(count_of(p, &p->entries[0], slot), 1);
+		return &p->entries[0];
+	}
 	make_key(who, key);
 	for (unsigned i = 0; i < TRIES; i++) {
 		struct peer_entry *free_one = NULL;

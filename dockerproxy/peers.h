@@ -2,10 +2,11 @@
  * Limits that count per peer (unix: user; TCP: address): connections, and requests a second by a token bucket. [pure]
  *
  * The table is a shared mapping, made before the workers of a configuration are forked: a limit holds for all of them together,
- * and a reload begins a new count. It has a fixed size. When it is full of peers that are connected, a new one gets no entry
- * and is refused: the limits never fail open. There is no lock: a worker that dies holds nothing, and what it had counted
- * is taken back by peers_lost(). Where two workers meet a peer's very first connections in the same microsecond, each may
- * count them apart, until these end; every other race errs on the side of refusal.
+ * and a reload begins a new count. It has a fixed size, and is not used where there is no limit. When it is full of peers
+ * that are connected, a new one gets no entry and is refused: the limits never fail open. There is no lock: a worker that
+ * dies holds nothing, and what it had counted is taken back by peers_lost(). Where two workers meet a peer's very first
+ * connections in the same microsecond, each may count them apart, until these end; every other race errs on the side of
+ * refusal.
  */
 #ifndef DOCKERPROXY_PEERS_H
 #define DOCKERPROXY_PEERS_H

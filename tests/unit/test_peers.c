@@ -119,6 +119,25 @@ static void test_full(void)
 }
 
 /* One limit for both workers; what a dead one had is given back, and what the other has is not. */
+/* Where nothing is limited, no number of peers is too many. */
+static void test_no_limits(void)
+{
+	struct peers *p = peers_new(0, 0, 1, 2);
+	struct peer_entry *e = NULL;
+
+	for (unsigned i = 0; i < 5000; i++) {
+		struct peer a = user(i);
+
+		e = peers_enter(p, i % 2, &a, 0);
+		if (!UNIT_CHECK(e != NULL, "peer %u", i))
+			break;
+	}
+	CU_ASSERT(e == NULL || peers_take(p, e, 0));
+	for (unsigned i = 0; e != NULL && i < 5000; i++)
+		peers_leave(p, i % 2, e);
+	peers_free(p);
+}
+
 static void test_workers(void)
 {
 	struct peers *p = peers_new(3, 1, 2, 2);
@@ -203,6 +222,7 @@ static const struct unit_test tests[] = {
 	{ "rate", test_rate },
 	{ "reconnect", test_reconnect },
 	{ "full", test_full },
+	{ "no limits", test_no_limits },
 	{ "workers", test_workers },
 	{ "processes", test_processes },
 };
