@@ -102,6 +102,7 @@ struct sandbox *sandbox_get(struct controller *c, struct slice name)
 		s->name = mem_dup(name);
 		TAILQ_INIT(&s->waiting);
 		TAILQ_INIT(&s->commands);
+		TAILQ_INIT(&s->looking);
 		s->turn = evtimer_new(c->base, on_turn, s);
 		if (s->turn == NULL)
 			abort();

@@ -21,6 +21,7 @@ struct ensure;
 struct sandbox;
 
 TAILQ_HEAD(command_list, command);
+TAILQ_HEAD(ensure_list, ensure);
 
 struct sandbox_wait {
 	TAILQ_ENTRY(sandbox_wait) link;
@@ -44,6 +45,8 @@ struct sandbox {
 	bool has_runner; /* by its image's label */
 	bool runner_known;
 	unsigned generation; /* counts what sandbox_forget() forgot: a look from before it says nothing any more */
+	bool looked_at; /* a look at it is under way: one for all that need it */
+	struct ensure_list looking; /* they */
 	struct command_list commands; /* of this process */
 	struct ensure *recovery; /* of a container that was found paused under its runner */
 	unsigned users; /* operations that hold this entry */

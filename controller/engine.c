@@ -10,7 +10,7 @@
 #include "controller/mem.h"
 #include "libgate/log.h"
 
-#define CONNECTIONS_MAX 32
+#define CONNECTIONS_MAX 128 /* above what the engine can make wait over several sandboxes that it hangs over */
 #define CONNECT_TIMEOUT_MS 10000
 
 static void start_call(struct engine_call *call);

@@ -9,13 +9,20 @@
 #include "libgate/log.h"
 
 struct ensure {
+	TAILQ_ENTRY(ensure) link; /* the sandbox's */
 	struct sandbox *sandbox;
 	struct sandbox_wait wait;
-	bool waiting;
+	bool waiting; /* for its turn */
+	bool looking;
 	bool cancelled;
-	unsigned generation; /* of the sandbox when the look began */
 	ensure_cb cb;
 	void *arg;
+};
+
+/* A look at a sandbox, whoever waits for it. */
+struct look {
+	struct sandbox *sandbox;
+	unsigned generation; /* of the sandbox when it began */
 };
 
 static void on_turn(void *arg);
@@ -58,29 +65,57 @@ static void learn(struct sandbox *s, const struct survey_result *r)
 	s->runner_known = true;
 }
 
+static void leave_look(struct ensure *e)
+{
+	TAILQ_REMOVE(&e->sandbox->looking, e, link);
+	e->looking = false;
+}
+
 static void on_surveyed(struct survey_result *r, const struct err *err, void *arg)
 {
-	struct ensure *e = arg;
+	auto_free struct look *look = arg;
+	struct sandbox *s = look->sandbox;
+	bool outdated = look->generation != s->generation; /* it was made anew meanwhile, or removed */
+	bool runs = r->inventory.sandbox.state == CONTAINER_RUNNING;
 	struct err fault = ERR_INIT;
+	struct ensure *e;
 
-	if (e->generation != e->sandbox->generation && !e->cancelled) {
-		wait_turn(e); /* it was made anew meanwhile, or removed */
-		return;
+	s->looked_at = false;
+	if (err == NULL && !r->have_spec) {
+		err_set(&fault, ENXIO, "there is no sandbox %s", s->name);
+		err = &fault;
 	}
-	if (err != NULL) {
-		finish(e, err);
-		return;
+	if (err == NULL && !outdated)
+		learn(s, r);
+	/* A callback may cancel others; nobody joins before the next turn of the loop. */
+	while ((e = TAILQ_FIRST(&s->looking)) != NULL) {
+		leave_look(e);
+		if (outdated)
+			wait_turn(e);
+		else if (err != NULL || runs)
+			finish(e, err);
+		else
+			recover(e);
 	}
-	if (!r->have_spec) {
-		err_set(&fault, ENXIO, "there is no sandbox %s", e->sandbox->name);
-		finish(e, &fault);
+	sandbox_put(s);
+}
+
+/* One question at a time is asked about a sandbox: an engine that hangs over it has connections left for the others. */
+static void join_look(struct ensure *e)
+{
+	struct sandbox *s = e->sandbox;
+	struct look *look;
+
+	TAILQ_INSERT_TAIL(&s->looking, e, link);
+	e->looking = true;
+	if (s->looked_at)
 		return;
-	}
-	learn(e->sandbox, r);
-	if (r->inventory.sandbox.state == CONTAINER_RUNNING)
-		finish(e, NULL);
-	else
-		recover(e);
+	look = mem_zalloc(sizeof(*look));
+	look->sandbox = s;
+	look->generation = s->generation;
+	s->looked_at = true;
+	s->users++;
+	survey_start(s->controller->engine, s->name, s->controller->engine_timeout_ms, on_surveyed, look);
 }
 
 static void on_turn(void *arg)
@@ -88,12 +123,10 @@ static void on_turn(void *arg)
 	struct ensure *e = arg;
 
 	e->waiting = false;
-	e->generation = e->sandbox->generation;
 	if (sandbox_known(e->sandbox))
 		finish(e, NULL);
 	else
-		survey_start(e->sandbox->controller->engine, e->sandbox->name, e->sandbox->controller->engine_timeout_ms,
-			on_surveyed, e);
+		join_look(e);
 }
 
 static struct ensure *begin(struct sandbox *s, ensure_cb cb, void *arg)
@@ -126,8 +159,11 @@ struct ensure *ensure_running(struct sandbox *s, ensure_cb cb, void *arg)
 void ensure_cancel(struct ensure *e)
 {
 	e->cancelled = true;
-	if (e->waiting) {
+	if (e->waiting)
 		sandbox_unwait(e->sandbox, &e->wait);
-		finish(e, NULL);
-	}
+	else if (e->looking)
+		leave_look(e);
+	else
+		return; /* it is being started: that goes on */
+	finish(e, NULL);
 }
