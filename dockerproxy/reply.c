@@ -14,6 +14,7 @@
 #include "libgate/log.h"
 #include "libgate/relay.h"
 
+#define TUNNEL_LEFT_MS 60000 /* a tunnel may be silent for good, but not for a client that is gone */
 #define HELD_ANSWERS 8 /* that a worker holds for all its clients: so many of limits.answer */
 
 static const struct endpoint_info *row_of(const struct request *r)
@@ -324,7 +325,7 @@ static void begin_tunnel(struct session *s, const struct http_head *h, const cha
 {
 	struct session_env *env = s->env;
 	struct request *r = s->request;
-	static const struct relay_limits no_limits = { .idle_ms = 0 };
+	static const struct relay_limits limits = { .left_ms = TUNNEL_LEFT_MS };
 	struct slice early_engine, early_client;
 	struct answer_head a = {
 		.framing = ANSWER_EOF,
@@ -350,7 +351,7 @@ static void begin_tunnel(struct session *s, const struct http_head *h, const cha
 	fd_client = client_release_fd(&s->client);
 	if (buf_put_slice(&first, early_engine) == 0)
 		s->relay =
-			relay_new(env->base, fd_client, early_client, fd_engine, buf_slice(&first), &no_limits, on_tunnel_end, s);
+			relay_new(env->base, fd_client, early_client, fd_engine, buf_slice(&first), &limits, on_tunnel_end, s);
 	buf_release(&first);
 	if (s->relay == NULL) {
 		close(fd_engine);

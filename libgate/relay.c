@@ -6,6 +6,7 @@
 #include <event2/event_struct.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,6 +172,8 @@ static void arm(struct relay *r, int64_t now)
 	int64_t idle = idle_limit(r), at = asks_at(r);
 	struct timeval tv;
 
+	if (r->limits.left_ms > 0)
+		at = nearer(at, (r->active_ms + r->limits.left_ms > now ? r->active_ms : now) + r->limits.left_ms);
 	if (idle > 0)
 		at = nearer(at, r->active_ms + idle);
 	if (r->limits.max_ms > 0)
@@ -182,6 +185,15 @@ static void arm(struct relay *r, int64_t now)
 	tv.tv_sec = (time_t)((at - now) / 1000);
 	tv.tv_usec = (suseconds_t)((at - now) % 1000 * 1000);
 	event_add(&r->timer, &tv);
+}
+
+/* After its half-close no event would say that a's peer closed altogether. What it sent is delivered first. */
+static bool a_left(const struct relay *r, int64_t now)
+{
+	struct pollfd p = { .fd = r->a.fd };
+
+	return r->limits.left_ms > 0 && now - r->active_ms >= r->limits.left_ms && r->ab.closed && poll(&p, 1, 0) == 1 &&
+		(p.revents & (POLLHUP | POLLERR)) != 0;
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)
@@ -197,6 +209,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		finish(r, RELAY_END_LIFETIME, true);
 	else if (idle > 0 && now - r->active_ms >= idle)
 		finish(r, RELAY_END_IDLE, true);
+	else if (a_left(r, now))
+		finish(r, RELAY_END_RESET, false);
 	else
 		arm(r, now);
 }

@@ -33,6 +33,7 @@ struct relay_limits {
 	int64_t half_closed_ms; /* idle limit once one direction has ended; 0: as idle_ms */
 	int64_t max_ms; /* 0: none */
 	uint64_t max_bytes; /* both directions together; 0: none */
+	int64_t left_ms; /* silence after which a half-closed a is looked after (unix sockets tell who left); 0: never */
 	int64_t keep_alive_ms; /* a peer that is silent for so long is asked by the kernel whether it is there; 0: never */
 };
 

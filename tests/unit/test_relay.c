@@ -419,6 +419,29 @@ static void test_lifetime(void)
 	ends_by_time(&(struct relay_limits){ .idle_ms = 3600000, .max_ms = 20 }, false, RELAY_END_LIFETIME);
 }
 
+/* After its half-close a client may be silent for as long as it is there, and its leaving has to be found out. */
+static void test_left_after_half_close(void)
+{
+	const struct relay_limits limits = { .left_ms = 20 };
+	struct rig rig;
+	char byte;
+
+	rig_init(&rig, unix_pair, &limits, "", "");
+	shutdown(rig.client, SHUT_WR);
+	CU_ASSERT_EQUAL(await(&rig, rig.server, &byte, 1), 0);
+	for (int i = 0; i < 60; i++) {
+		turn(&rig);
+		(void)poll(NULL, 0, 1);
+	}
+	CU_ASSERT_EQUAL(rig.calls, 0);
+	close(rig.client);
+	rig.client = -1;
+	await_end(&rig);
+	CU_ASSERT_EQUAL(rig.calls, 1);
+	CU_ASSERT_EQUAL(rig.end, RELAY_END_RESET);
+	rig_release(&rig);
+}
+
 static int option(int fd, int level, int name)
 {
 	int value = -1;
@@ -808,6 +831,7 @@ static const struct unit_test tests[] = {
 	{ "idle", test_idle },
 	{ "half_closed_has_its_own_limit", test_half_closed_has_its_own_limit },
 	{ "lifetime", test_lifetime },
+	{ "left_after_half_close", test_left_after_half_close },
 	{ "silent_peers_are_asked", test_silent_peers_are_asked },
 	{ "free_closes_both_without_a_call", test_free_closes_both_without_a_call },
 	{ "spliced_up_then_half_closed", test_spliced_up_then_half_closed },
