@@ -119,6 +119,11 @@ bool started_before(struct slice stamp, time_t when)
 	return strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) != NULL && timegm(&tm) <= when;
 }
 
+bool started_since(struct slice stamp, time_t made, time_t now)
+{
+	return made > 0 && !started_before(stamp, made) && started_before(stamp, now);
+}
+
 int errno_of_text(struct slice s)
 {
 	while (s.len > 0 && (s.p[s.len - 1] == '\n' || s.p[s.len - 1] == ' '))

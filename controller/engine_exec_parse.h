@@ -34,6 +34,11 @@ size_t list_entry_parse(struct slice s, struct slice *name, struct file_info *in
 
 /* Is an engine's time stamp (RFC 3339, UTC) not after `when`? False also when it is not understood. */
 bool started_before(struct slice stamp, time_t when);
+/*
+ * Was a container with that time stamp started again since `made`, looked at `now`, both by the same clock (0: not told)? A
+ * start that is yet to come was told by a clock that has been set back since, and says nothing.
+ */
+bool started_since(struct slice stamp, time_t made, time_t now);
 
 /* The errno whose text this is in the C locale; EIO when none. */
 int errno_of_text(struct slice s);

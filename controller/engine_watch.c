@@ -7,17 +7,11 @@
 
 #define WATCH_SECONDS 3
 
-/* Was the container started after this exec was made? By the engine's clock alone; false when it told no time. */
-static bool outlived(const struct exec_op *op, struct slice started)
-{
-	return op->made > 0 && started.len >= 20 && !started_before(started, op->made);
-}
-
 /*
  * A stream does not always end with its container (gVisor): whoever runs in one that stopped, or of which there is another
  * start by now, is told. With the last operation the backend may go.
  */
-static void end_outlived(struct engine_backend *b, const char *stopped, struct slice started)
+static void end_outlived(struct engine_backend *b, const char *stopped, struct slice started, time_t now)
 {
 	struct exec_op *op, *next;
 
@@ -26,7 +20,7 @@ static void end_outlived(struct engine_backend *b, const char *stopped, struct s
 			continue;
 		if (stopped != NULL)
 			op->kind->lost(op, stopped);
-		else if (outlived(op, started))
+		else if (started_since(started, op->made, now))
 			op->kind->lost(op, "the sandbox was restarted meanwhile");
 	}
 }
@@ -42,11 +36,11 @@ static void on_watched(const struct engine_reply *reply, void *arg)
 	json_get_string(state, "Status", &status);
 	json_get_string(state, "StartedAt", &started);
 	if (reply->status == 404)
-		end_outlived(b, "the sandbox was removed meanwhile", started);
+		end_outlived(b, "the sandbox was removed meanwhile", started, 0);
 	else if (reply->status == 200 && (slice_is(status, "exited") || slice_is(status, "dead")))
-		end_outlived(b, "the sandbox stopped meanwhile", started);
+		end_outlived(b, "the sandbox stopped meanwhile", started, 0);
 	else if (reply->status == 200)
-		end_outlived(b, NULL, started);
+		end_outlived(b, NULL, started, reply->date);
 }
 
 void engine_watch_fired(int fd, short what, void *arg)

@@ -135,11 +135,11 @@ static void no_runner(const struct err *err, void *arg)
 }
 
 /* Was the container started after the exec was made, which then is not of that start? */
-static bool restarted(const struct runner_link *l, const struct json_node *state)
+static bool restarted(const struct runner_link *l, const struct engine_reply *reply)
 {
 	struct slice at;
 
-	return l->made > 0 && json_get_string(state, "StartedAt", &at) && at.len >= 20 && !started_before(at, l->made);
+	return json_get_string(json_get(reply->json, "State"), "StartedAt", &at) && started_since(at, l->made, reply->date);
 }
 
 /*
@@ -157,7 +157,7 @@ static void on_silent(const struct engine_reply *reply, void *arg)
 	json_get_bool(state, "Running", &running);
 	if (absent(reply) || (reply->status == 200 && !running))
 		runner_detach(l->runner, "the sandbox was stopped");
-	else if (reply->status == 200 && restarted(l, state))
+	else if (reply->status == 200 && restarted(l, reply))
 		runner_detach(l->runner, "the sandbox was restarted");
 	else if (reply->status == 200 && paused)
 		l->recover(l->arg);

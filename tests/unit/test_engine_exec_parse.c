@@ -120,6 +120,30 @@ static void test_marks(void)
 	CU_ASSERT(after_last_mark(SLICE_LIT("aN"), "N").p != NULL && after_last_mark(SLICE_LIT("aN"), "N").len == 0);
 }
 
+static void test_started_since(void)
+{
+	enum { NOON = 1796040000 }; /* 2026-11-30T12:00:00Z */
+	static const struct {
+		const char *name, *stamp;
+		time_t made, now;
+		bool since;
+	} cases[] = {
+		{ "before", "2026-11-30T11:59:59.9Z", NOON, NOON + 60, false },
+		{ "within the same second", "2026-11-30T12:00:00.999999999Z", NOON, NOON + 60, false },
+		{ "after", "2026-11-30T12:00:01.0Z", NOON, NOON + 60, true },
+		{ "by a clock that was set back", "2026-11-30T13:00:00.0Z", NOON, NOON + 60, false },
+		{ "no time of the exec", "2026-11-30T12:00:01.0Z", 0, NOON + 60, false },
+		{ "no time of the look", "2026-11-30T12:00:01.0Z", NOON, 0, false },
+		{ "no stamp", "", NOON, NOON + 60, false },
+		{ "no date", "yesterday, a little after four", NOON, NOON + 60, false },
+		{ "never", "0001-01-01T00:00:00Z", NOON, NOON + 60, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		UNIT_CHECK(started_since(slice_str(cases[i].stamp), cases[i].made, cases[i].now) == cases[i].since, "%s",
+			cases[i].name);
+}
+
 static const struct unit_test tests[] = {
 	{ "exec-line", test_exec_line },
 	{ "kill-line", test_kill_line },
@@ -127,6 +151,7 @@ static const struct unit_test tests[] = {
 	{ "entries", test_entries },
 	{ "start-failures", test_start_failures },
 	{ "marks", test_marks },
+	{ "started-since", test_started_since },
 };
 
 UNIT_MAIN("engine-exec-parse", tests)
