@@ -15,6 +15,7 @@
 
 static void start_call(struct engine_call *call);
 static void release_request(struct engine_call *call);
+static void call_free(struct engine_call *call);
 static void finish(struct engine_call *call, struct engine_reply *reply);
 
 /* --- libcurl on libevent ----------------------------------------------------------------------------------------- */
@@ -109,11 +110,24 @@ static void take_connection(struct engine_call *call, struct engine_reply *reply
 		err_errno(&reply->err, "%s %s", call->method, call->path);
 }
 
+static void free_dropped(struct engine *e)
+{
+	struct engine_call *call, *next;
+
+	if (!e->has_dropped)
+		return;
+	e->has_dropped = false;
+	TAILQ_FOREACH_SAFE (call, &e->calls, link, next)
+		if (call->dropped)
+			call_free(call);
+}
+
 static void collect_done(struct engine *e)
 {
 	CURLMsg *msg;
 	int left;
 
+	free_dropped(e);
 	while ((msg = curl_multi_info_read(e->multi, &left)) != NULL) {
 		struct engine_call *call = NULL;
 		struct engine_reply reply = { .err = ERR_INIT };
@@ -364,7 +378,14 @@ struct engine_call *engine_ready(struct engine *e, int64_t timeout_ms, engine_cb
 
 void engine_cancel(struct engine_call *call)
 {
-	call_free(call);
+	struct engine *e = call->engine;
+
+	if (!e->in_callback) {
+		call_free(call);
+		return;
+	}
+	call->dropped = true;
+	e->has_dropped = true;
 }
 
 static bool reads_only(const struct engine_call *call)

@@ -54,11 +54,15 @@ size_t engine_take_body(char *p, size_t size, size_t n, void *arg)
 	struct engine_call *call = arg;
 	long status = 0;
 
+	if (call->dropped)
+		return 0;
 	if (call->data != NULL) {
 		curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
 		if (status == 200) {
+			call->engine->in_callback = true;
 			call->data(slice_make(p, size * n), call->arg);
-			return size * n;
+			call->engine->in_callback = false;
+			return call->dropped ? 0 : size * n;
 		}
 	}
 	if (buf_put(&call->answer, p, size * n) != 0) {

@@ -36,6 +36,7 @@ struct engine_call {
 	bool refused; /* the proxy's own refusal */
 	unsigned asked; /* the minor version that the request named; 0: none */
 	bool repeated; /* under another version */
+	bool dropped; /* cancelled where libcurl lets go of nothing: within one of its callbacks */
 	bool connects; /* it wants the connection alone */
 	bool closing; /* it was there when the engine was last looked through for what has to end */
 	time_t date;
@@ -62,6 +63,8 @@ struct engine {
 	struct call_list calls;
 	struct socket_list sockets;
 	struct engine_call *ping; /* the negotiation under way */
+	bool in_callback; /* of libcurl's */
+	bool has_dropped; /* one of the calls is */
 	struct event *closer; /* ends calls from the loop; NULL: open */
 	struct json_doc *doc;
 	unsigned api_minor;

@@ -10,7 +10,6 @@
 #define LINE_MAX_BYTES ((size_t)64 * 1024)
 
 struct pull {
-	struct engine_call *call;
 	struct json_doc *doc;
 	struct buf line;
 	char *image;
@@ -114,12 +113,6 @@ struct pull *pull_start(struct engine *e, const char *image, int64_t timeout_ms,
 	p->doc = json_doc_new();
 	if (p->doc == NULL)
 		abort();
-	p->call = engine_stream(e, "POST", path, timeout_ms, on_data, on_done, p);
+	engine_stream(e, "POST", path, timeout_ms, on_data, on_done, p);
 	return p;
-}
-
-void pull_cancel(struct pull *p)
-{
-	engine_cancel(p->call);
-	pull_free(p);
 }

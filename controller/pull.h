@@ -16,6 +16,5 @@ typedef void (*pull_done_cb)(const struct err *err /* NULL: done */, void *arg);
 
 struct pull *pull_start(struct engine *e, const char *image, int64_t timeout_ms, pull_progress_cb progress,
 	pull_done_cb done, void *arg);
-void pull_cancel(struct pull *p);
 
 #endif
