@@ -1,11 +1,12 @@
 /* From an audit log to a proposed policy, first half: collecting what was asked for. */
-#include "dockerproxy/learn_impl.h"
+#include "dockerproxy/learn.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "dockerproxy/learn_impl.h"
 #include "dockerproxy/verdict_text.h"
 
 static const struct known_row {
