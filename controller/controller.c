@@ -39,6 +39,7 @@ static void sandbox_free(struct sandbox *s)
 	s->controller->nsandboxes--;
 	if (s->recovery != NULL)
 		ensure_cancel(s->recovery);
+	ensure_look_no_more(s);
 	drop_backends(s);
 	event_free(s->turn);
 	free(s->name);

@@ -18,6 +18,7 @@
 
 struct command;
 struct ensure;
+struct look;
 struct sandbox;
 
 TAILQ_HEAD(command_list, command);
@@ -45,7 +46,7 @@ struct sandbox {
 	bool has_runner; /* by its image's label */
 	bool runner_known;
 	unsigned generation; /* counts what sandbox_forget() forgot: a look from before it says nothing any more */
-	bool looked_at; /* a look at it is under way: one for all that need it */
+	struct look *look; /* at it that is under way, one for all that need it; or NULL */
 	struct ensure_list looking; /* they */
 	struct command_list commands; /* of this process */
 	struct ensure *recovery; /* of a container that was found paused under its runner */

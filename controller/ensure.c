@@ -22,6 +22,7 @@ struct ensure {
 /* A look at a sandbox, whoever waits for it. */
 struct look {
 	struct sandbox *sandbox;
+	struct survey *survey;
 	unsigned generation; /* of the sandbox when it began */
 };
 
@@ -80,7 +81,7 @@ static void on_surveyed(struct survey_result *r, const struct err *err, void *ar
 	struct err fault = ERR_INIT;
 	struct ensure *e;
 
-	s->looked_at = false;
+	s->look = NULL;
 	if (err == NULL && !r->have_spec) {
 		err_set(&fault, ENXIO, "there is no sandbox %s", s->name);
 		err = &fault;
@@ -108,14 +109,14 @@ static void join_look(struct ensure *e)
 
 	TAILQ_INSERT_TAIL(&s->looking, e, link);
 	e->looking = true;
-	if (s->looked_at)
+	if (s->look != NULL)
 		return;
 	look = mem_zalloc(sizeof(*look));
 	look->sandbox = s;
 	look->generation = s->generation;
-	s->looked_at = true;
+	s->look = look;
 	s->users++;
-	survey_start(s->controller->engine, s->name, s->controller->engine_timeout_ms, on_surveyed, look);
+	look->survey = survey_start(s->controller->engine, s->name, s->controller->engine_timeout_ms, on_surveyed, look);
 }
 
 static void on_turn(void *arg)
@@ -166,4 +167,13 @@ void ensure_cancel(struct ensure *e)
 	else
 		return; /* it is being started: that goes on */
 	finish(e, NULL);
+}
+
+void ensure_look_no_more(struct sandbox *s)
+{
+	if (s->look == NULL)
+		return;
+	survey_cancel(s->look->survey);
+	free(s->look);
+	s->look = NULL;
 }

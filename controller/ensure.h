@@ -18,4 +18,6 @@ struct ensure *ensure_known(struct sandbox *s, ensure_cb cb, void *arg);
 struct ensure *ensure_running(struct sandbox *s, ensure_cb cb, void *arg);
 void ensure_cancel(struct ensure *e);
 
+void ensure_look_no_more(struct sandbox *s); /* at its end: nobody waits for the look that is under way */
+
 #endif

@@ -8,10 +8,17 @@
 
 enum part { PART_SANDBOX, PART_EGRESS, PART_NETWORK, PART_SHARED, PARTS };
 
+/* Of one part; the callback's argument. */
+struct question {
+	struct survey *survey;
+	struct engine_call *call; /* NULL: answered */
+};
+
 struct survey {
 	struct engine *engine;
 	char *name;
 	char *internal; /* <name>-net */
+	struct question questions[PARTS];
 	unsigned left;
 	struct survey_result result;
 	struct err err;
@@ -19,21 +26,22 @@ struct survey {
 	void *arg;
 };
 
-/* One question's callback argument. */
-struct question {
-	struct survey *survey;
-	enum part part;
-};
-
-static void survey_over(struct survey *s)
+static void survey_free(struct survey *s)
 {
-	s->cb(&s->result, s->err.text[0] != '\0' ? &s->err : NULL, s->arg);
 	if (s->result.have_spec)
 		spec_release(&s->result.spec);
 	json_object_put(s->result.details);
 	free(s->name);
 	free(s->internal);
 	free(s);
+}
+
+void survey_cancel(struct survey *s)
+{
+	for (unsigned i = 0; i < PARTS; i++)
+		if (s->questions[i].call != NULL)
+			engine_cancel(s->questions[i].call);
+	survey_free(s);
 }
 
 static void read_details(struct survey *s, const struct json_node *doc)
@@ -101,31 +109,32 @@ static void on_answer(const struct engine_reply *reply, void *arg)
 	struct err err = ERR_INIT;
 	bool failed = false;
 
+	q->call = NULL;
 	if (reply->status == 200) {
-		failed = read_part(s, q->part, reply->json, &err) != 0;
+		failed = read_part(s, (enum part)(q - s->questions), reply->json, &err) != 0;
 	} else if (reply->status != 404) {
 		failed = true;
 		err = reply->err;
 	}
 	if (failed && s->err.text[0] == '\0')
 		s->err = err;
-	free(q);
-	if (--s->left == 0)
-		survey_over(s);
+	if (--s->left > 0)
+		return;
+	s->cb(&s->result, s->err.text[0] != '\0' ? &s->err : NULL, s->arg);
+	survey_free(s);
 }
 
 static void ask(struct survey *s, enum part part, char *path, int64_t timeout_ms)
 {
-	struct question *q = mem_zalloc(sizeof(*q));
+	struct question *q = &s->questions[part];
 
 	q->survey = s;
-	q->part = part;
 	s->left++;
-	engine_call(s->engine, "GET", path, NULL, timeout_ms, on_answer, q);
+	q->call = engine_call(s->engine, "GET", path, NULL, timeout_ms, on_answer, q);
 	free(path);
 }
 
-void survey_start(struct engine *e, const char *name, int64_t timeout_ms, survey_cb cb, void *arg)
+struct survey *survey_start(struct engine *e, const char *name, int64_t timeout_ms, survey_cb cb, void *arg)
 {
 	struct survey *s = mem_zalloc(sizeof(*s));
 
@@ -138,4 +147,5 @@ void survey_start(struct engine *e, const char *name, int64_t timeout_ms, survey
 	ask(s, PART_EGRESS, mem_printf("/containers/%s-egress/json", name), timeout_ms);
 	ask(s, PART_NETWORK, mem_printf("/networks/%s", s->internal), timeout_ms);
 	ask(s, PART_SHARED, mem_printf("/networks/%s", engine_config(e)->network), timeout_ms);
+	return s;
 }

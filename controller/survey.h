@@ -19,6 +19,7 @@ struct survey_result {
 /* err is NULL on success; the result is released after the callback. */
 typedef void (*survey_cb)(struct survey_result *result, const struct err *err, void *arg);
 
-void survey_start(struct engine *e, const char *name, int64_t timeout_ms, survey_cb cb, void *arg);
+struct survey *survey_start(struct engine *e, const char *name, int64_t timeout_ms, survey_cb cb, void *arg);
+void survey_cancel(struct survey *s); /* cb is not called any more */
 
 #endif
