@@ -182,7 +182,7 @@ class Suite:
         self.yes("C.12a", "one that writes on is not killed by that",
                  not wait_for(lambda: self.c.call("stat", id=N, path="/tmp/writer")["exists"], 1))
         thief = "(timeout 60 cat <&3 >/dev/null) & "
-        r = self.x(f"exec 3</proc/self/fd/1; {thief * 5} sleep 0.5; echo hello; exit 3", timeoutMs=4000)
+        r = self.x(f"exec 3</proc/self/fd/1; {thief * 5} sleep 0.5; echo hello; exit 3", timeoutMs=12000)
         self.is_("C.12a", "children that read its output back: how it ended is told, and no other command ends for it",
                  (r["exitCode"], r.get("sandboxRestarted", False)), (3, False))
         self.c.call("killAll", id=N)
