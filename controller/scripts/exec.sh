@@ -147,7 +147,7 @@ while [ -z "$state" ]; do
 		[ "$p" = "$sid" ] || continue
 		case $s in Running | Stopped*) ;; *) state=$s ;; esac
 	done
-	[ $rc -eq 127 ] && state=lost
+	[ -z "$state" ] && [ $rc -eq 127 ] && state=lost
 done
 signal=0
 case $state in
