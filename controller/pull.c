@@ -98,8 +98,8 @@ static void on_done(const struct engine_reply *reply, void *arg)
 	pull_free(p);
 }
 
-struct pull *pull_start(struct engine *e, const char *image, int64_t timeout_ms, pull_progress_cb progress,
-	pull_done_cb done, void *arg)
+void pull_start(struct engine *e, const char *image, int64_t timeout_ms, pull_progress_cb progress, pull_done_cb done,
+	void *arg)
 {
 	struct pull *p = mem_zalloc(sizeof(*p));
 	auto_free char *escaped = engine_escape(slice_str(image));
@@ -114,5 +114,4 @@ struct pull *pull_start(struct engine *e, const char *image, int64_t timeout_ms,
 	if (p->doc == NULL)
 		abort();
 	engine_stream(e, "POST", path, timeout_ms, on_data, on_done, p);
-	return p;
 }

@@ -9,12 +9,10 @@
 
 #include "controller/engine.h"
 
-struct pull;
-
 typedef void (*pull_progress_cb)(const char *image, const struct json_node *progress, void *arg);
 typedef void (*pull_done_cb)(const struct err *err /* NULL: done */, void *arg);
 
-struct pull *pull_start(struct engine *e, const char *image, int64_t timeout_ms, pull_progress_cb progress,
-	pull_done_cb done, void *arg);
+void pull_start(struct engine *e, const char *image, int64_t timeout_ms, pull_progress_cb progress, pull_done_cb done,
+	void *arg);
 
 #endif

@@ -36,7 +36,6 @@ struct task {
 	enum expect expect;
 	const char *method, *path, *gone;
 	struct engine_call *call;
-	struct pull *pull;
 	struct event *timer;
 	bool taken; /* the request was sent */
 	bool unknown; /* and no answer of the engine came back */
@@ -135,7 +134,6 @@ static void on_pulled(const struct err *err, void *arg)
 {
 	struct task *t = arg;
 
-	t->pull = NULL;
 	if (err != NULL)
 		give_up(t, err);
 	else
@@ -146,7 +144,7 @@ static void start_pull(struct task *t)
 {
 	t->pulled = true;
 	set_state(t, TASK_PULL);
-	t->pull = pull_start(t->run->engine, t->step->image, left_ms(t->run), on_pull_progress, on_pulled, t);
+	pull_start(t->run->engine, t->step->image, left_ms(t->run), on_pull_progress, on_pulled, t);
 }
 
 /* Absence was seen. Where a lost request may still arrive it has to last. */

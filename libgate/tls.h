@@ -36,7 +36,8 @@ typedef void (*tls_cb)(int fd, const char *name, const char *why, void *arg);
 
 /*
  * Takes over fd (connected, non-blocking) and shakes hands within handshake_ms. Afterwards it works on its own until both
- * directions ended, or until a peer has not taken within 30 s what was left when the program closed its descriptor. False on lack of memory or descriptors: fd is then closed, and cb is not called.
+ * directions ended, or until a peer has not taken within 30 s what was left when the program closed its descriptor. False on
+ * lack of memory or descriptors: fd is then closed, and cb is not called.
  */
 bool tls_start(struct tls_context *ctx, struct event_base *base, int fd, int64_t handshake_ms, tls_cb cb,
 	void *arg) MUSTCHECK;
