@@ -85,10 +85,14 @@ static int read_members(void *into, const struct json_node *node, const struct m
 
 		while (row->name != NULL && !slice_is(m->key, row->name))
 			row++;
-		if (row->name == NULL)
-			return err_set(err, EINVAL, "%s: unknown key \"%.*s\"", what, (int)m->key.len, m->key.p);
-		if (row->read(into, m, err) < 0)
-			return err_wrap(err, "%s.%s", what, row->name);
+		if (row->name == NULL) {
+			err_set(err, EINVAL, "%s: unknown key \"%.*s\"", what, (int)m->key.len, m->key.p);
+			return conf_blame(m);
+		}
+		if (row->read(into, m, err) < 0) {
+			err_wrap(err, "%s.%s", what, row->name);
+			return conf_blame(m);
+		}
 	}
 	return 0;
 }
@@ -267,9 +271,16 @@ static int listen_cidrs(void *into, const struct json_node *n, struct err *err)
 	return 0;
 }
 
+/* Whoever writes "tls" means it: without its files the listener would be plain. */
 static int listen_tls(void *into, const struct json_node *n, struct err *err)
 {
-	return read_members(&((struct proxy_listen *)into)->tls, n, server_tls_members, "tls", err);
+	struct proxy_tls *tls = &((struct proxy_listen *)into)->tls;
+
+	if (read_members(tls, n, server_tls_members, "tls", err) < 0)
+		return -1;
+	if (tls->cert == NULL || tls->key == NULL)
+		return err_set(err, EINVAL, "needs both cert and key");
+	return 0;
 }
 
 static const struct member listen_members[] = {
@@ -309,8 +320,6 @@ static int listen_check(const struct proxy_listen *l, struct err *err)
 		return err_set(err, EINVAL, "allowUids and allowGids need a unix socket: TCP peers have no user");
 	if (!tcp && (l->ncidrs > 0 || l->tls.cert != NULL))
 		return err_set(err, EINVAL, "allowCidrs and tls need a tcp listener");
-	if ((l->tls.cert == NULL) != (l->tls.key == NULL) || (l->tls.ca != NULL && l->tls.cert == NULL))
-		return err_set(err, EINVAL, "tls needs both cert and key");
 	return 0;
 }
 
@@ -336,6 +345,8 @@ static int listen_check_exposure(const struct proxy_listen *l, struct err *err)
 
 static int parse_listen_text(struct proxy_conf *conf, struct slice text, struct err *err)
 {
+	if (text.len == 0)
+		return err_set(err, EINVAL, "must name at least one listener");
 	while (text.len > 0) {
 		const char *comma = memchr(text.p, ',', text.len);
 		struct slice one = comma == NULL ? text : slice_make(text.p, (size_t)(comma - text.p));
@@ -362,7 +373,7 @@ static int parse_listen(void *into, const struct json_node *node, struct slice t
 		struct proxy_listen *l = listen_add(conf, err);
 
 		if (l == NULL || read_members(l, i, listen_members, "listen", err) < 0 || listen_check(l, err) < 0)
-			return -1;
+			return conf_blame(i);
 	}
 	return 0;
 }
@@ -379,7 +390,15 @@ static int upstream_at_tcp(void *into, const struct json_node *n, struct err *er
 
 static int upstream_tls(void *into, const struct json_node *n, struct err *err)
 {
-	return read_members(&((struct proxy_conf *)into)->upstream_tls, n, client_tls_members, "tls", err);
+	struct proxy_tls *tls = &((struct proxy_conf *)into)->upstream_tls;
+
+	if (read_members(tls, n, client_tls_members, "tls", err) < 0)
+		return -1;
+	if (tls->ca == NULL)
+		return err_set(err, EINVAL, "needs \"ca\": without it any server would pass as the engine");
+	if ((tls->cert == NULL) != (tls->key == NULL))
+		return err_set(err, EINVAL, "has cert and key together, or neither");
+	return 0;
 }
 
 static const struct member upstream_members[] = {
@@ -401,8 +420,6 @@ static int parse_upstream(void *into, const struct json_node *node, struct slice
 		return -1;
 	if ((conf->upstream.tcp == NULL) == (conf->upstream.unix_path == NULL))
 		return err_set(err, EINVAL, "has either \"unix\" or \"tcp\"");
-	if (conf->upstream_tls.ca == NULL && (conf->upstream_tls.cert != NULL || conf->upstream_tls.name != NULL))
-		return err_set(err, EINVAL, "tls needs \"ca\": without it any server would pass as the engine");
 	if (conf->upstream_tls.ca != NULL && conf->upstream.tcp == NULL)
 		return err_set(err, EINVAL, "tls needs \"tcp\"");
 	return 0;
