@@ -169,6 +169,15 @@ static void forget_generation(struct master *m, struct generation *g)
 	generation_free(g);
 }
 
+/* SIGHUP came while another configuration was on its way: what it may find now was not read yet. */
+static void heed_reload(struct master *m)
+{
+	if (!m->reload_again)
+		return;
+	m->reload_again = false;
+	reload(m);
+}
+
 /* Every worker of the next configuration serves: it takes over. */
 static void take_over(struct master *m)
 {
@@ -190,10 +199,7 @@ static void take_over(struct master *m)
 	}
 	notify_send("READY=1\nSTATUS=configuration %u, policy %s", m->current->number,
 		policy_digest(m->current->conf.policy));
-	if (m->reload_again) {
-		m->reload_again = false;
-		reload(m);
-	}
+	heed_reload(m);
 }
 
 static void on_ready(struct proc *p, void *arg)
@@ -229,6 +235,7 @@ static void give_up_next(struct master *m, const char *why)
 	log_error("reload failed, nothing changes: %s", why);
 	set_state(m, MASTER_SERVING);
 	notify_send("READY=1\nSTATUS=configuration %u; the last reload failed", m->current->number);
+	heed_reload(m);
 }
 
 static int load_next(struct master *m, struct err *err)
@@ -320,6 +327,7 @@ static void on_worker_end(struct master *m, struct proc *p, int status)
 	TAILQ_REMOVE(&m->procs, p, entry);
 	m->slot_used[p->slot] = false;
 	peers_lost(g->peers, p->slot);
+	metrics_lost(m->metrics, p->slot);
 	g->nworkers--;
 	if (crashed)
 		log_end(p, status);

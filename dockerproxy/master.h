@@ -14,7 +14,7 @@
 struct metrics;
 
 /* Places for workers, those of earlier generations that still finish their connections included. */
-#define MASTER_SLOTS 64
+#define MASTER_SLOTS 128
 
 /* config_file NULL: environment and defaults. metrics: shared memory with MASTER_SLOTS places. The exit status. */
 int master_run(const char *config_file, struct metrics *metrics) MUSTCHECK;

@@ -5,7 +5,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define NAME_MAX_BYTES 48
+#define ENDPOINT_BYTES 72 /* ids of rows have at most 64 */
+#define REASON_BYTES 128 /* the longest of the shipped policies has 56; what a policy makes longer is cut */
 #define ROWS 512 /* kinds of outcomes a slot tells apart; what comes later is counted in the last row */
 
 /* Upper bounds in microseconds; their text is what Prometheus sees, in seconds. */
@@ -30,8 +31,8 @@ static const struct {
 };
 
 struct row {
-	char endpoint[NAME_MAX_BYTES]; /* empty: the row is free */
-	char reason[NAME_MAX_BYTES];
+	char endpoint[ENDPOINT_BYTES]; /* empty: the row is free */
+	char reason[REASON_BYTES];
 	uint32_t decision;
 	uint64_t count;
 };
@@ -45,6 +46,7 @@ struct slot {
 	struct metrics_counters counters;
 	struct histogram request;
 	struct histogram own; /* without the engine's time: what the proxy adds */
+	uint64_t nrows; /* taken; where there is none, reading need not touch their memory */
 	struct row rows[ROWS];
 };
 
@@ -81,6 +83,12 @@ struct metrics_counters *metrics_counters(struct metrics *m, unsigned slot)
 	return &m->slots[slot].counters;
 }
 
+void metrics_lost(struct metrics *m, unsigned slot)
+{
+	m->slots[slot].counters.connections_now = 0;
+	m->slots[slot].counters.tunnels_now = 0;
+}
+
 void metrics_set_policy(struct metrics *m, uint64_t generation, const char *digest)
 {
 	m->generation = generation;
@@ -98,8 +106,8 @@ static unsigned hash_text(unsigned h, const char *s)
 
 static bool row_is(const struct row *r, const char *endpoint, const char *reason, unsigned decision)
 {
-	return r->decision == decision && strncmp(r->endpoint, endpoint, NAME_MAX_BYTES - 1) == 0 &&
-		strncmp(r->reason, reason, NAME_MAX_BYTES - 1) == 0;
+	return r->decision == decision && strncmp(r->endpoint, endpoint, ENDPOINT_BYTES - 1) == 0 &&
+		strncmp(r->reason, reason, REASON_BYTES - 1) == 0;
 }
 
 /* Open addressing; the last row takes what finds no place. */
@@ -114,6 +122,7 @@ static struct row *find_row(struct slot *s, const char *endpoint, const char *re
 			snprintf(r->reason, sizeof(r->reason), "%s", reason);
 			r->decision = decision;
 			snprintf(r->endpoint, sizeof(r->endpoint), "%s", endpoint);
+			s->nrows++;
 			return r;
 		}
 		if (row_is(r, endpoint, reason, decision))
@@ -194,7 +203,7 @@ static int put_plain(const struct metrics *m, struct buf *out)
 static bool seen_before(const struct metrics *m, unsigned slot, const struct row *r)
 {
 	for (unsigned i = 0; i < slot; i++)
-		for (unsigned k = 0; k < ROWS; k++)
+		for (unsigned k = 0; k < ROWS && m->slots[i].nrows > 0; k++)
 			if (m->slots[i].rows[k].endpoint[0] != '\0' &&
 				row_is(&m->slots[i].rows[k], r->endpoint, r->reason, r->decision))
 				return true;
@@ -206,7 +215,7 @@ static uint64_t row_sum(const struct metrics *m, const struct row *r)
 	uint64_t sum = 0;
 
 	for (unsigned i = 0; i < m->nslots; i++)
-		for (unsigned k = 0; k < ROWS; k++)
+		for (unsigned k = 0; k < ROWS && m->slots[i].nrows > 0; k++)
 			if (m->slots[i].rows[k].endpoint[0] != '\0' &&
 				row_is(&m->slots[i].rows[k], r->endpoint, r->reason, r->decision))
 				sum += m->slots[i].rows[k].count;
@@ -220,7 +229,7 @@ static int put_requests(const struct metrics *m, struct buf *out)
 			"# TYPE dockerproxy_requests_total counter\n") < 0)
 		return -1;
 	for (unsigned i = 0; i < m->nslots; i++) {
-		for (unsigned k = 0; k < ROWS; k++) {
+		for (unsigned k = 0; k < ROWS && m->slots[i].nrows > 0; k++) {
 			const struct row *r = &m->slots[i].rows[k];
 
 			if (r->endpoint[0] == '\0' || seen_before(m, i, r))

@@ -23,7 +23,7 @@ struct metrics;
 struct metrics_counters {
 	uint64_t connections; /* accepted */
 	uint64_t connections_refused;
-	uint64_t connections_now; /* gauge: zero it when a worker starts */
+	uint64_t connections_now; /* gauge */
 	uint64_t tunnels_now; /* gauge */
 	uint64_t bytes_in;
 	uint64_t bytes_out;
@@ -41,6 +41,9 @@ struct metrics_counters *metrics_counters(struct metrics *m, unsigned slot);
 /* One judged request. endpoint: NULL when no row matched; reason: NULL when allowed. engine_us: what the engine took. */
 void metrics_request(struct metrics *m, unsigned slot, const char *endpoint, enum metrics_decision decision,
 	const char *reason, int64_t duration_us, int64_t engine_us);
+
+/* The slot's worker is gone, and with it what it had open. */
+void metrics_lost(struct metrics *m, unsigned slot);
 
 /* generation: 1 for the policy of the start, one more for each reload. */
 void metrics_set_policy(struct metrics *m, uint64_t generation, const char *digest);

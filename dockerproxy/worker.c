@@ -39,6 +39,7 @@ struct worker {
 	bool over; /* the drain's time is up */
 	struct event drain_timer;
 	struct upstream_stats seen; /* what of the upstream's numbers the metrics have */
+	uint64_t seen_dropped; /* and of the audit log's */
 };
 
 /* --- engine connections come from the master ----------------------------------------------------------------------- */
@@ -289,8 +290,9 @@ static void publish(struct worker *w)
 	m->engine_reuses += now.reuses - w->seen.reuses;
 	m->engine_retries += now.retries - w->seen.retries;
 	m->engine_faults += now.faults - w->seen.faults;
-	m->audit_dropped = audit_dropped(w->setup->audit);
+	m->audit_dropped += audit_dropped(w->setup->audit) - w->seen_dropped;
 	w->seen = now;
+	w->seen_dropped = audit_dropped(w->setup->audit);
 }
 
 /* One write of audit lines a turn, not one a request. */
@@ -328,7 +330,6 @@ static int set_up(struct worker *w, const struct worker_setup *setup)
 		.self = w,
 		.direct = setup->conf->upstream.unix_path != NULL && setup->conf->upstream_secure == NULL,
 	};
-	struct metrics_counters *m = metrics_counters(setup->metrics, setup->slot);
 
 	w->setup = setup;
 	w->base = new_base();
@@ -353,10 +354,7 @@ static int set_up(struct worker *w, const struct worker_setup *setup)
 		return -1;
 	if (setup->admin_fd >= 0 && (w->status = status_new(w->base, setup, w->env.upstream)) == NULL)
 		return -1;
-	metrics_set_policy(setup->metrics, setup->generation, policy_digest(setup->conf->policy));
 	event_assign(&w->drain_timer, w->base, -1, 0, on_drain_over, w);
-	m->connections_now = 0;
-	m->tunnels_now = 0;
 	audit_set_buffered(setup->audit, true);
 	return 0;
 }

@@ -31,7 +31,10 @@ static char conf_path[64], sock_path[64], engine_path[64], audit_path[64], log_p
 
 /* --- in place of the program's own parts -------------------------------------------------------------------------- */
 
-/* "WORKERS DRAIN_MS MARK", or anything else to be refused. The mark "dies" makes the workers end at once. */
+/*
+ * "WORKERS DRAIN_MS MARK", or anything else to be refused. The mark "dies" makes the workers end at once, "hangs" lets them say
+ * who they are and never that they serve.
+ */
 int proxy_conf_load(struct proxy_conf *conf, const char *file, struct err *err)
 {
 	FILE *f = fopen(file, "re");
@@ -73,6 +76,11 @@ const char *policy_digest(const struct policy *p)
 
 void metrics_set_policy(struct metrics *m, uint64_t generation, const char *digest)
 {
+}
+
+void metrics_lost(struct metrics *m, unsigned slot)
+{
+	log_info("place %u is left", slot);
 }
 
 struct worker {
@@ -193,6 +201,11 @@ int worker_main(const struct worker_setup *setup)
 	if (strcmp(setup->conf->policy_file, "dies") == 0)
 		return 3;
 	w.link = link_new(w.base, setup->link_fd, &handlers, &w);
+	if (strcmp(setup->conf->policy_file, "hangs") == 0) {
+		log_info("hangs: %d.", (int)getpid());
+		event_base_dispatch(w.base);
+		return 0;
+	}
 	w.listener = listener_new(w.base, setup->fds[0], on_client, &w);
 	link_ready(w.link);
 	event_base_dispatch(w.base);
@@ -436,6 +449,7 @@ static void test_crash_is_survived(void)
 	CU_ASSERT_STRING_EQUAL(ask(ca, "who\n"), "");
 	CU_ASSERT_EQUAL(who(cb).pid, b.pid);
 	CU_ASSERT_TRUE(WAIT_FOR(log_has("was ended by signal 9")));
+	CU_ASSERT_TRUE(WAIT_FOR(log_has("is left"))); /* what it had open is no longer counted */
 	struct who next = { .pid = -1 };
 	CU_ASSERT_TRUE(WAIT_FOR((next = who_new(), next.pid > 0 && next.pid != b.pid)));
 	CU_ASSERT_EQUAL(next.slot, a.slot);
@@ -518,6 +532,59 @@ static void test_bad_reload_changes_nothing(void)
 	configure("1 5000 c");
 	kill(master, SIGHUP);
 	CU_ASSERT_TRUE(WAIT_FOR(strcmp(who_new().mark, "c") == 0));
+	CU_ASSERT_EQUAL(finish(master, SIGTERM), 0);
+	close_dir();
+}
+
+/* The worker that says in the log that it hangs; 0: none does yet. */
+static int hanging(void)
+{
+	static const char words[] = "hangs: ";
+	char all[65536];
+	FILE *f = fopen(log_path, "re");
+	size_t n = f != NULL ? fread(all, 1, sizeof(all) - 1, f) : 0;
+	const char *at;
+
+	if (f != NULL)
+		fclose(f);
+	all[n] = '\0';
+	at = strstr(all, words);
+	return at != NULL && strchr(at, '\n') != NULL ? (int)strtol(at + strlen(words), NULL, 10) : 0;
+}
+
+/* SIGHUP while a configuration is on its way that comes to nothing: what it was sent for is read all the same. */
+static void test_signal_while_reloading(void)
+{
+	pid_t master;
+	int pid = 0;
+
+	open_dir();
+	master = start("1 5000 a");
+	CU_ASSERT_TRUE(WAIT_FOR(who_new().pid > 0));
+	configure("1 5000 hangs");
+	kill(master, SIGHUP);
+	CU_ASSERT_TRUE_FATAL(WAIT_FOR((pid = hanging()) > 0));
+	configure("1 5000 c");
+	kill(master, SIGHUP);
+	kill(pid, SIGKILL);
+	CU_ASSERT_TRUE(WAIT_FOR(log_has("reload failed, nothing changes")));
+	CU_ASSERT_TRUE(WAIT_FOR(strcmp(who_new().mark, "c") == 0));
+	CU_ASSERT_EQUAL(finish(master, SIGTERM), 0);
+	close_dir();
+}
+
+/* As many workers as a configuration may ask for find a place beside those that they take over from. */
+static void test_reload_of_many(void)
+{
+	pid_t master;
+
+	open_dir();
+	master = start("64 5000 a");
+	CU_ASSERT_TRUE(WAIT_FOR(who_new().pid > 0));
+	configure("64 5000 b");
+	kill(master, SIGHUP);
+	CU_ASSERT_TRUE(WAIT_FOR(log_has("reload failed") || strcmp(who_new().mark, "b") == 0));
+	CU_ASSERT_FALSE(log_has("reload failed"));
 	CU_ASSERT_EQUAL(finish(master, SIGTERM), 0);
 	close_dir();
 }
@@ -673,6 +740,8 @@ static const struct unit_test tests[] = {
 	{ "forbidden call ends the worker", test_forbidden_call_ends_the_worker },
 	{ "reload", test_reload },
 	{ "bad reload changes nothing", test_bad_reload_changes_nothing },
+	{ "signal while reloading", test_signal_while_reloading },
+	{ "reload of many", test_reload_of_many },
 	{ "bad start", test_bad_start },
 	{ "drain", test_drain },
 	{ "drain is bounded", test_drain_is_bounded },

@@ -69,9 +69,56 @@ static void test_overflow(void)
 	metrics_free(m);
 }
 
+/* Labels are the ids that answers and the audit log carry, however long the path to the field is. */
+static void test_long_ids(void)
+{
+	static const char *const reasons[] = {
+		"networkingconfig-endpointsconfig-ipamconfig-ipv4address",
+		"networkingconfig-endpointsconfig-ipamconfig-ipv6address",
+	};
+	static const char row[] = "row-of-some-policy-whose-id-is-as-long-as-an-id-of-a-row-can-be";
+	struct metrics *m = metrics_new(2);
+	char line[256];
+	struct buf out;
+	char *text;
+
+	metrics_request(m, 0, row, METRICS_DENY, reasons[0], 1, 0);
+	metrics_request(m, 1, row, METRICS_DENY, reasons[1], 1, 0);
+	text = render(m, &out);
+	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++) {
+		snprintf(line, sizeof(line), "{endpoint=\"%s\",decision=\"deny\",reason=\"%s\"} 1\n", row, reasons[i]);
+		expect(text, line);
+	}
+	buf_release(&out);
+	metrics_free(m);
+}
+
+/* A worker that was killed takes its connections with it; what it counted stays. */
+static void test_lost(void)
+{
+	struct metrics *m = metrics_new(2);
+	struct buf out;
+	char *text;
+
+	for (unsigned slot = 0; slot < 2; slot++) {
+		metrics_counters(m, slot)->connections = 5;
+		metrics_counters(m, slot)->connections_now = 3;
+		metrics_counters(m, slot)->tunnels_now = 1;
+	}
+	metrics_lost(m, 1);
+	text = render(m, &out);
+	expect(text, "\ndockerproxy_connections_total 10\n");
+	expect(text, "\ndockerproxy_connections 3\n");
+	expect(text, "\ndockerproxy_tunnels 1\n");
+	buf_release(&out);
+	metrics_free(m);
+}
+
 static const struct unit_test tests[] = {
 	{ "sums", test_sums },
 	{ "overflow", test_overflow },
+	{ "long ids", test_long_ids },
+	{ "lost", test_lost },
 };
 
 UNIT_MAIN("metrics", tests)
