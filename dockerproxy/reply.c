@@ -500,8 +500,11 @@ void reply_abort(struct session *s)
 		return;
 	if (r->query != NULL)
 		owner_cancel(r->query);
-	if (r->exchange != NULL)
+	if (r->exchange != NULL) {
+		/* Until now it was the engine that was waited for, or that went on answering. */
+		r->engine_us = clock_us() - r->sent_us;
 		upstream_abort(r->exchange);
+	}
 	r->query = NULL;
 	r->exchange = NULL;
 }

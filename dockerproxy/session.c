@@ -205,6 +205,7 @@ void session_cut(struct session *s, enum session_reason why)
 	if (s->state == SESSION_CLOSED)
 		return;
 	if (s->request != NULL) {
+		reply_abort(s);
 		s->request->reason = session_reason_id(why);
 		session_record(s, "decision");
 	}
@@ -375,12 +376,21 @@ int session_env_init(struct session_env *env)
 	return env->doc != NULL ? 0 : -1;
 }
 
+/* What was judged has its record, whatever became of it; a tunnel's is written when it ends. */
+static void cut_short(struct session *s)
+{
+	if (s->request != NULL && s->state != SESSION_HEAD && s->state != SESSION_TUNNEL)
+		session_cut(s, SESSION_REASON_STOPPED);
+	else
+		session_close(s);
+}
+
 void session_env_release(struct session_env *env)
 {
 	struct session *s, *next;
 
 	TAILQ_FOREACH_SAFE (s, &env->sessions, link, next)
-		session_close(s);
+		cut_short(s);
 	on_reap(-1, 0, env);
 	event_del(&env->reaper);
 	request_store_release(&env->requests);

@@ -120,9 +120,11 @@ bool session_read_body(struct session *s)
 		session_set_state(s, SESSION_JUDGE_BODY);
 		return true;
 	case HTTP_MORE:
-		if (s->client.eof)
-			session_close(s);
-		else if (!r->body_timed)
+		if (s->client.eof) {
+			session_cut(s, SESSION_REASON_CLIENT_GONE); /* its head was judged */
+			return false;
+		}
+		if (!r->body_timed)
 			session_set_deadline(s, s->env->conf->body_ms);
 		r->body_timed = true;
 		return false;
