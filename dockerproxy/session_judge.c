@@ -45,8 +45,10 @@ static bool warn_instead(struct session *s)
 {
 	struct request *r = s->request;
 	const struct verdict *v = &r->verdict;
+	/* A body that no row takes, or takes as something else, goes on as well; with other methods it would be a framing trick. */
+	bool takes_body = r->head.method == HTTP_POST || r->head.method == HTTP_PUT;
 
-	if (s->env->conf->mode != PROXY_WARN || v->close ||
+	if (s->env->conf->mode != PROXY_WARN || (v->close && !takes_body) ||
 		(r->head.framing == HTTP_BODY_LENGTH && r->head.content_length > (uint64_t)s->env->conf->body_max))
 		return false;
 	r->decision = METRICS_WOULD_DENY;
