@@ -31,6 +31,23 @@ static const struct {
 	{ "ALLOW_UNPAUSE", { "container.unpause" } },
 };
 
+/*
+ * Newer releases ask for a variable more: one for each method, and one for each of these requests beside their section's.
+ * Older ones do not know them. A value that is given counts, whatever else would open the row; without one POST speaks for
+ * every method, and the section for the request.
+ */
+static const struct {
+	const char *variable;
+	const char *method;
+	const char *id;
+} further[] = {
+	{ "DELETE", "DELETE", NULL },
+	{ "ALLOW_ATTACH", NULL, "container.attach" },
+	{ "ALLOW_EXEC", NULL, "exec.create" },
+	{ "ALLOW_KILL", NULL, "container.kill" },
+	{ "ALLOW_LOGS", NULL, "container.logs" },
+};
+
 static const char *const on_by_default[] = { "PING", "VERSION", "EVENTS" };
 
 /* Endpoints that have no rows: their bodies or protocols are not JSON over HTTP/1.1. */
@@ -41,6 +58,8 @@ static const struct {
 	{ "BUILD", "its body is an archive, which is not read here" },
 	{ "SESSION", "it is HTTP/2, which is not served" },
 	{ "GRPC", "it is HTTP/2, which is not served" },
+	{ "ALLOW_ARCHIVE", "archives of containers let files in and out" },
+	{ "ALLOW_EXPORT", "archives of containers let files in and out" },
 };
 
 /* Read by that proxy's start-up: they belong into the configuration file. */
@@ -48,7 +67,9 @@ static const char *const start_up[] = {
 	"BIND_CONFIG",
 	"DISABLE_IPV6",
 	"LOG_LEVEL",
+	"PATCH", /* no endpoint has such a method, nor PUT but for archives */
 	"PROXY_CONTAINER",
+	"PUT",
 	"SOCKET_PATH",
 	"TIMEOUT_CLIENT",
 	"TIMEOUT_SERVER",
@@ -61,6 +82,9 @@ bool import_env_knows(const char *name)
 			return true;
 	for (size_t i = 0; i < ARRAY_SIZE(allows); i++)
 		if (strcmp(allows[i].variable, name) == 0)
+			return true;
+	for (size_t i = 0; i < ARRAY_SIZE(further); i++)
+		if (strcmp(further[i].variable, name) == 0)
 			return true;
 	for (size_t i = 0; i < ARRAY_SIZE(untranslated); i++)
 		if (strcmp(untranslated[i].variable, name) == 0)
@@ -102,15 +126,41 @@ static bool only_looks(const struct row *r)
 	return strcmp(r->method, "GET") == 0 || strcmp(r->method, "HEAD") == 0;
 }
 
-/* The same answers as is_on(). */
+/* May the row's method be used? The same answers as is_on(). */
+static int method_is_open(import_lookup lookup, void *arg, const struct row *r, struct err *err)
+{
+	int post = is_on(lookup, arg, "POST", err);
+
+	if (post < 0 || only_looks(r))
+		return post < 0 ? -1 : 1;
+	for (size_t i = 0; i < ARRAY_SIZE(further); i++)
+		if (further[i].method != NULL && strcmp(further[i].method, r->method) == 0 &&
+			lookup(further[i].variable, arg) != NULL)
+			return is_on(lookup, arg, further[i].variable, err);
+	return post;
+}
+
+/* Does a variable of the request's own not close it? The same answers. */
+static int request_is_open(import_lookup lookup, void *arg, const struct row *r, struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(further); i++)
+		if (further[i].id != NULL && strcmp(further[i].id, r->id) == 0 && lookup(further[i].variable, arg) != NULL)
+			return is_on(lookup, arg, further[i].variable, err);
+	return 1;
+}
+
+/* The same answers. */
 static int row_is_open(import_lookup lookup, void *arg, const struct row *r, struct err *err)
 {
 	int section = is_on(lookup, arg, r->variable, err);
-	int post = is_on(lookup, arg, "POST", err);
+	int method = method_is_open(lookup, arg, r, err);
+	int request = request_is_open(lookup, arg, r, err);
 
-	if (section < 0 || post < 0)
+	if (section < 0 || method < 0 || request < 0)
 		return -1;
-	if (section == 1 && (post == 1 || only_looks(r)))
+	if (request == 0)
+		return 0;
+	if (section == 1 && method == 1)
 		return 1;
 	for (size_t i = 0; i < ARRAY_SIZE(allows); i++)
 		for (size_t j = 0; j < ARRAY_SIZE(allows[i].ids) && allows[i].ids[j] != NULL; j++) {
@@ -135,6 +185,12 @@ static int put_head(import_lookup lookup, void *arg, struct buf *out)
 	for (size_t i = 0; i < ARRAY_SIZE(untranslated); i++)
 		if (is_on(lookup, arg, untranslated[i].variable, &ignored) == 1 &&
 			buf_putf(out, "// %s=1 is not translated: %s.\n", untranslated[i].variable, untranslated[i].why) < 0)
+			return -1;
+	for (size_t i = 0; i < ARRAY_SIZE(further); i++)
+		if (lookup(further[i].variable, arg) == NULL &&
+			buf_putf(out,
+				"// %s is not given: as in releases without it, %s says. Newer ones refuse then: give %s=0.\n",
+				further[i].variable, further[i].method != NULL ? "POST" : "the section", further[i].variable) < 0)
 			return -1;
 	return buf_puts(out,
 		"{\n\t\"apiVersions\": { \"min\": \"1.41\", \"max\": \"1.51\", \"default\": \"1.41\" },\n"

@@ -88,6 +88,22 @@ static const struct {
 	{ { "SECRETS", "", NULL }, "GET", "/v1.41/secrets", NULL, false },
 	{ { "SECRETS", "1", NULL }, "GET", "/v1.41/secrets", NULL, true },
 	{ { "BUILD", "1", "POST", "1", NULL }, "POST", "/v1.41/build", NULL, false },
+	/* variables of newer releases, which close what their section and POST would open */
+	{ { "CONTAINERS", "1", "POST", "1", "DELETE", "0", NULL }, "DELETE", "/v1.41/containers/x", NULL, false },
+	{ { "CONTAINERS", "1", "POST", "1", "DELETE", "0", NULL }, "POST", "/v1.41/containers/x/start", NULL, true },
+	{ { "CONTAINERS", "1", "DELETE", "1", NULL }, "DELETE", "/v1.41/containers/x", NULL, true },
+	{ { "CONTAINERS", "1", "DELETE", "1", NULL }, "POST", "/v1.41/containers/x/start", NULL, false },
+	{ { "IMAGES", "0", "DELETE", "1", NULL }, "DELETE", "/v1.41/images/a", NULL, false },
+	{ { "CONTAINERS", "1", "POST", "1", "ALLOW_EXEC", "0", NULL }, "POST", "/v1.41/containers/x/exec", "{}", false },
+	{ { "CONTAINERS", "1", "POST", "1", "ALLOW_EXEC", "1", NULL }, "POST", "/v1.41/containers/x/exec", "{}", true },
+	{ { "CONTAINERS", "1", "ALLOW_EXEC", "1", NULL }, "POST", "/v1.41/containers/x/exec", "{}", false },
+	{ { "CONTAINERS", "1", "POST", "1", "ALLOW_KILL", "0", NULL }, "POST", "/v1.41/containers/x/kill", NULL, false },
+	{ { "ALLOW_RESTARTS", "1", "ALLOW_KILL", "0", NULL }, "POST", "/v1.41/containers/x/kill", NULL, false },
+	{ { "ALLOW_RESTARTS", "1", "ALLOW_KILL", "0", NULL }, "POST", "/v1.41/containers/x/restart", NULL, true },
+	{ { "CONTAINERS", "1", "POST", "1", "ALLOW_ATTACH", "0", NULL }, "POST", "/v1.41/containers/x/attach", NULL,
+		false },
+	{ { "CONTAINERS", "1", "ALLOW_LOGS", "", NULL }, "GET", "/v1.41/containers/x/logs?stdout=1", NULL, false },
+	{ { "CONTAINERS", "1", NULL }, "GET", "/v1.41/containers/x/logs?stdout=1", NULL, true },
 };
 
 static void endpoints(void)
@@ -98,7 +114,8 @@ static void endpoints(void)
 
 		UNIT_CHECK(p != NULL, "case %zu: %s", i, err.text);
 		if (p != NULL)
-			UNIT_CHECK((judge(p, cases[i].method, cases[i].target, cases[i].body, NULL) == DECISION_ALLOW) == cases[i].allow,
+			UNIT_CHECK((judge(p, cases[i].method, cases[i].target, cases[i].body, NULL) == DECISION_ALLOW) ==
+					cases[i].allow,
 				"case %zu: %s %s", i, cases[i].method, cases[i].target);
 		policy_free(p);
 	}
@@ -139,6 +156,7 @@ static void faults(void)
 	CU_ASSERT(translate(nothing, &err) == NULL);
 	CU_ASSERT(strstr(err.text, "no endpoint") != NULL);
 	CU_ASSERT(import_env_knows("POST") && import_env_knows("ALLOW_START") && import_env_knows("LOG_LEVEL"));
+	CU_ASSERT(import_env_knows("DELETE") && import_env_knows("ALLOW_EXEC") && import_env_knows("ALLOW_EXPORT"));
 	CU_ASSERT(!import_env_knows("POSTS"));
 }
 
