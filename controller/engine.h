@@ -39,6 +39,9 @@ typedef void (*engine_cb)(const struct engine_reply *reply, void *arg);
 /* A run of the body of a 200 answer as it arrives; the reply then has no json. */
 typedef void (*engine_data_cb)(struct slice data, void *arg);
 
+/* A refusal because several networks have the name that was given: only an engine before API 1.44 comes to that. */
+bool engine_says_ambiguous(const struct engine_reply *reply);
+
 struct engine *engine_new(struct event_base *base, const struct config *c, struct err *err) MUSTCHECK;
 void engine_free(struct engine *e); /* open calls are dropped without their callback */
 

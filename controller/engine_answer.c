@@ -157,3 +157,8 @@ bool engine_refused_for_version(const struct engine_call *call, const struct eng
 	return reply->status == 400 && call->asked > 0 && call->version >= ENGINE_API_MIN && call->version != call->asked &&
 		json_get_string(reply->json, "message", &message) && slice_starts(message, "client version 1.");
 }
+
+bool engine_says_ambiguous(const struct engine_reply *reply)
+{
+	return reply->status == 400 && strstr(reply->err.text, "is ambiguous") != NULL;
+}

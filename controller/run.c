@@ -41,6 +41,7 @@ struct task {
 	bool unknown; /* and no answer of the engine came back */
 	bool pulled;
 	unsigned chosen; /* of several networks of one name: which was tried last */
+	unsigned choices; /* how often it was looked at whether there is only one */
 	bool retry_unavailable; /* a failure to reach the engine is tried again until the deadline */
 	int64_t retry_ms;
 	int64_t settle_until; /* absence counts only after this */
@@ -67,6 +68,7 @@ struct run {
 };
 
 static void task_request(struct task *t);
+static void task_probe(struct task *t);
 static void task_follow(struct task *t);
 static void task_ended(struct task *t);
 
@@ -75,6 +77,11 @@ static int64_t left_ms(const struct run *r)
 	int64_t left = r->deadline - clock_ms();
 
 	return left > 1 ? left : 1;
+}
+
+static bool is_probed(const struct task *t)
+{
+	return t->step->probe != NULL && t != &t->run->undo;
 }
 
 static void set_state(struct task *t, enum task_state s)
@@ -100,7 +107,10 @@ static void on_pause_over(evutil_socket_t fd, short what, void *arg)
 {
 	struct task *t = arg;
 
-	task_request(t);
+	if (is_probed(t))
+		task_probe(t);
+	else
+		task_request(t);
 }
 
 /* Tries the request again after a while; fails with err when there is no time for that. */
@@ -189,16 +199,14 @@ static void task_follow(struct task *t)
 }
 
 /*
- * An older engine can be made to hold two networks of one name, by two controllers that create at the same moment. No
- * request by name succeeds then; the label finds them, and their ids tell them apart.
+ * An older engine can be made to hold two networks of one name, by two creates at the same moment. No request by name
+ * succeeds then; the label finds them, and their ids tell them apart. Of a sandbox's network none is to stay; of the one that
+ * all share the oldest is, which others may have joined before there was a second.
  */
 #define NETWORKS "/networks"
 #define LIST_NETWORKS NETWORKS "?filters=%7B%22label%22%3A%5B%22" LABEL_SANDBOX "%3D1%22%5D%7D"
-
-static bool is_ambiguous(const struct engine_reply *reply)
-{
-	return reply->status == 400 && strstr(reply->err.text, "is ambiguous") != NULL;
-}
+#define CHOICES_MAX \
+	12 /* of a network that is to stay: rivals need a moment, and what is nobody's to remove stays ambiguous */
 
 static void on_one_removed(const struct engine_reply *reply, void *arg)
 {
@@ -206,40 +214,85 @@ static void on_one_removed(const struct engine_reply *reply, void *arg)
 	struct err err = ERR_INIT;
 
 	t->call = NULL;
-	err_set(&err, EEXIST, "several networks have this name: %s", t->path);
-	pause_and_retry(t, &err);
+	err_set(&err, EEXIST, "several networks have this name: %s", is_probed(t) ? t->step->probe : t->path);
+	if (is_probed(t) && t->choices++ >= CHOICES_MAX)
+		give_up(t, &err);
+	else
+		pause_and_retry(t, &err);
 }
 
-/* The next one in turn: one that is in use is passed over that way. */
+/* The engine's time stamps lack the last zeros of their fractions. */
+static int compare_stamps(struct slice a, struct slice b)
+{
+	for (size_t i = 0;; i++) {
+		int x = i < a.len && a.p[i] != 'Z' ? a.p[i] : 0;
+		int y = i < b.len && b.p[i] != 'Z' ? b.p[i] : 0;
+
+		if (x != y || x == 0)
+			return x - y;
+	}
+}
+
+/* By the time of their making; all controllers come to the same order. */
+static bool is_younger(const struct json_node *a, const struct json_node *b)
+{
+	struct slice x = SLICE_LIT(""), y = SLICE_LIT("");
+
+	json_get_string(a, "Created", &x);
+	json_get_string(b, "Created", &y);
+	int order = compare_stamps(x, y);
+	if (order == 0 && json_get_string(a, "Id", &x) && json_get_string(b, "Id", &y))
+		order = compare_stamps(x, y);
+	return order > 0;
+}
+
+static bool is_called(const struct json_node *network, struct slice name)
+{
+	struct slice text;
+
+	return json_get_string(network, "Name", &text) && slice_eq(text, name) && json_get_string(network, "Id", &text);
+}
+
+/* The next one in turn, from the youngest: one that is in use is passed over that way. */
 static bool choose(struct task *t, const struct json_node *networks, struct slice *id)
 {
-	struct slice wanted = slice_str(t->path + sizeof(NETWORKS)), name;
+	struct slice wanted = slice_str((is_probed(t) ? t->step->probe : t->path) + sizeof(NETWORKS));
 	unsigned n = 0;
 
+	for (const struct json_node *o = networks->child; o != NULL; o = o->next)
+		n += is_called(o, wanted);
+	if (n < (is_probed(t) ? 2 : 1))
+		return false;
+	t->chosen %= n;
 	for (const struct json_node *o = networks->child; o != NULL; o = o->next) {
-		struct slice text;
+		unsigned younger = 0;
 
-		if (!json_get_string(o, "Name", &name) || !slice_eq(name, wanted) || !json_get_string(o, "Id", &text))
+		if (!is_called(o, wanted))
 			continue;
-		if (n == 0 || n == t->chosen)
-			*id = text;
-		n++;
+		for (const struct json_node *other = networks->child; other != NULL; other = other->next)
+			younger += is_called(other, wanted) && is_younger(other, o);
+		if (younger == t->chosen)
+			json_get_string(o, "Id", id);
 	}
-	t->chosen = n > 0 ? (t->chosen + 1) % n : 0;
-	return n > 0;
+	t->chosen++;
+	return true;
 }
 
 static void on_networks(const struct engine_reply *reply, void *arg)
 {
 	struct task *t = arg;
-	struct slice id;
+	struct slice id = { NULL, 0 };
 
 	t->call = NULL;
 	if (reply->status != 200 || reply->json == NULL || reply->json->type != JSON_ARRAY) {
-		give_up(t, &reply->err);
+		struct err err = reply->err;
+
+		if (reply->status == 200)
+			err_set(&err, EPROTO, "the engine's list of networks is none");
+		give_up(t, &err);
 		return;
 	}
-	if (!choose(t, reply->json, &id)) {
+	if (!choose(t, reply->json, &id) || id.len == 0) {
 		on_one_removed(reply, t); /* somebody else removed them meanwhile */
 		return;
 	}
@@ -299,7 +352,10 @@ static void on_request(const struct engine_reply *reply, void *arg)
 	}
 	t->unknown = false;
 	if (settles(t, reply->status)) {
-		settle(t);
+		if (is_probed(t) && t->choices++ < CHOICES_MAX)
+			task_probe(t); /* whether it is the only one */
+		else
+			settle(t);
 		return;
 	}
 	if (t->expect == EXPECT_REMOVED) {
@@ -307,7 +363,7 @@ static void on_request(const struct engine_reply *reply, void *arg)
 			absent(t);
 		else if (is_2xx(reply->status) || reply->status == 403 || reply->status == 409 || reply->status == 500)
 			task_follow(t); /* 403 and 409: in use, or another removal is under way */
-		else if (is_ambiguous(reply) && strncmp(t->path, NETWORKS "/", sizeof(NETWORKS)) == 0)
+		else if (engine_says_ambiguous(reply) && strncmp(t->path, NETWORKS "/", sizeof(NETWORKS)) == 0)
 			remove_by_id(t);
 		else
 			give_up(t, &err);
@@ -318,8 +374,14 @@ static void on_request(const struct engine_reply *reply, void *arg)
 		start_pull(t);
 		return;
 	}
-	if (is_ambiguous(reply))
+	if (engine_says_ambiguous(reply)) {
 		err.code = EEXIST; /* another controller makes a sandbox of this name at this moment */
+		/* Of the shared network whoever made the second removes it. */
+		if (t->step->id == STEP_CONNECT_EGRESS && t->choices++ < CHOICES_MAX) {
+			pause_and_retry(t, &err);
+			return;
+		}
+	}
 	if (reply->status == 404 && t->expect == EXPECT_STOPPED)
 		err_set(&err, ENXIO, "there is no such sandbox");
 	give_up(t, &err);
@@ -343,19 +405,25 @@ static void on_probe(const struct engine_reply *reply, void *arg)
 		settle(t);
 	else if (reply->status == 404)
 		task_request(t);
+	else if (engine_says_ambiguous(reply))
+		remove_by_id(t);
 	else
 		give_up(t, &reply->err);
+}
+
+static void task_probe(struct task *t)
+{
+	set_state(t, TASK_PROBE);
+	t->call = engine_call(t->run->engine, "GET", t->step->probe, NULL, left_ms(t->run), on_probe, t);
 }
 
 static void task_start(struct task *t)
 {
 	t->err = (struct err)ERR_INIT;
-	if (t->step->probe != NULL && t != &t->run->undo) {
-		set_state(t, TASK_PROBE);
-		t->call = engine_call(t->run->engine, "GET", t->step->probe, NULL, left_ms(t->run), on_probe, t);
-		return;
-	}
-	task_request(t);
+	if (is_probed(t))
+		task_probe(t);
+	else
+		task_request(t);
 }
 
 /* --- the whole --------------------------------------------------------------------------------------------------- */

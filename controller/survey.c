@@ -106,12 +106,15 @@ static void on_answer(const struct engine_reply *reply, void *arg)
 {
 	struct question *q = arg;
 	struct survey *s = q->survey;
+	enum part part = (enum part)(q - s->questions);
 	struct err err = ERR_INIT;
 	bool failed = false;
 
 	q->call = NULL;
 	if (reply->status == 200) {
-		failed = read_part(s, (enum part)(q - s->questions), reply->json, &err) != 0;
+		failed = read_part(s, part, reply->json, &err) != 0;
+	} else if (part == PART_SHARED && engine_says_ambiguous(reply)) {
+		/* As good as none: what is planned then begins with leaving one of them. Who runs needs none. */
 	} else if (reply->status != 404) {
 		failed = true;
 		err = reply->err;
