@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <string.h>
+#include <time.h>
 
 #include "controller/clock.h"
 #include "controller/mem.h"
 #include "controller/pin.h"
+#include "controller/remains_ask.h"
 #include "controller/survey.h"
 #include "libgate/log.h"
 
@@ -18,13 +20,21 @@
 #define RESUME_TRIES 5
 #define RESUME_WAIT_MS 200
 
-enum operation { OPERATION_CREATE, OPERATION_DESTROY, OPERATION_SUSPEND, OPERATION_RESUME, OPERATION_RESTART };
+enum operation {
+	OPERATION_CREATE,
+	OPERATION_DESTROY,
+	OPERATION_SUSPEND,
+	OPERATION_RESUME,
+	OPERATION_RESTART,
+	OPERATION_RECONCILE, /* becomes the one that is needed */
+};
 
 struct lifecycle {
 	struct controller *controller;
 	struct sandbox *sandbox;
 	enum operation operation;
 	struct spec spec; /* create */
+	int64_t min_age; /* reconcile: seconds */
 	struct sandbox_wait wait;
 	int64_t deadline;
 	unsigned tries; /* resume: plans that met a rival */
@@ -90,12 +100,18 @@ static void on_run_done(const struct err *err, void *arg)
 		finish(l, err);
 }
 
+static int64_t left_ms(const struct lifecycle *l)
+{
+	int64_t left = l->deadline - clock_ms();
+
+	return left > 1 ? left : 1;
+}
+
 static void execute(struct lifecycle *l, struct plan *plan, unsigned flags)
 {
 	static const struct run_events events = { on_run_pull, on_run_done };
-	int64_t left = l->deadline - clock_ms();
 
-	run_plan(l->controller->engine, plan, flags, left > 1 ? left : 1, &events, l);
+	run_plan(l->controller->engine, plan, flags, left_ms(l), &events, l);
 }
 
 static void on_pinned(const struct err *err, void *arg)
@@ -174,14 +190,56 @@ static void on_surveyed(struct survey_result *r, const struct err *err, void *ar
 	execute(l, &plan, 0);
 }
 
+static void on_remains(struct remains_list *list, const struct err *err, void *arg)
+{
+	struct lifecycle *l = arg;
+	enum remains_verdict verdict = REMAINS_WHOLE;
+	struct err fault = ERR_INIT;
+	const struct remains *r;
+
+	if (err != NULL) {
+		finish(l, err);
+		return;
+	}
+	TAILQ_FOREACH (r, list, link)
+		if (strcmp(r->name, l->sandbox->name) == 0)
+			verdict = remains_judge(r, (int64_t)time(NULL), l->min_age);
+	if (verdict == REMAINS_REMOVE || verdict == REMAINS_REPAIR) {
+		l->operation = verdict == REMAINS_REMOVE ? OPERATION_DESTROY : OPERATION_RESUME;
+		on_turn(l);
+		return;
+	}
+	err_set(&fault, ESTALE, "%s is no longer as it was", l->sandbox->name);
+	finish(l, &fault);
+}
+
+/* What forbids the operation before anything is asked. */
+static int check_turn(const struct lifecycle *l, struct err *err)
+{
+	auto_free char *network = mem_printf("%s-net", l->sandbox->name);
+
+	if (clock_ms() >= l->deadline)
+		return err_set(err, ETIMEDOUT, "what else is done to %s took all of its time: nothing was begun",
+			l->sandbox->name);
+	if (strcmp(network, l->controller->config->network) == 0)
+		return err_set(err, EINVAL,
+			"%s would be this sandbox's own network, and is the deployment's: choose another name", network);
+	return 0;
+}
+
 static void on_turn(void *arg)
 {
 	struct lifecycle *l = arg;
+	struct err fault = ERR_INIT;
 	struct plan plan;
 
+	if (check_turn(l, &fault) != 0) {
+		finish(l, &fault);
+		return;
+	}
 	switch (l->operation) {
 	case OPERATION_CREATE:
-		engine_ready(l->controller->engine, l->controller->engine_timeout_ms, on_ready, l);
+		engine_ready(l->controller->engine, left_ms(l), on_ready, l);
 		break;
 	case OPERATION_DESTROY:
 		plan_destroy(&plan, l->sandbox->name);
@@ -190,7 +248,10 @@ static void on_turn(void *arg)
 	case OPERATION_RESTART:
 	case OPERATION_SUSPEND:
 	case OPERATION_RESUME:
-		survey_start(l->controller->engine, l->sandbox->name, l->controller->engine_timeout_ms, on_surveyed, l);
+		survey_start(l->controller->engine, l->sandbox->name, left_ms(l), on_surveyed, l);
+		break;
+	case OPERATION_RECONCILE:
+		remains_ask(l->controller->engine, left_ms(l), on_remains, l);
 		break;
 	}
 }
@@ -235,6 +296,12 @@ void lifecycle_suspend(struct controller *c, struct slice name, const struct lif
 void lifecycle_resume(struct controller *c, struct slice name, const struct lifecycle_events *ev, void *arg)
 {
 	begin(c, OPERATION_RESUME, name, ev, arg);
+}
+
+void lifecycle_reconcile(struct controller *c, struct slice name, int64_t min_age, const struct lifecycle_events *ev,
+	void *arg)
+{
+	begin(c, OPERATION_RECONCILE, name, ev, arg)->min_age = min_age;
 }
 
 void lifecycle_restart(struct controller *c, struct slice name, const struct lifecycle_events *ev, void *arg)

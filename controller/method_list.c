@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "controller/inventory.h"
+#include "controller/name.h"
 #include "controller/spec.h"
 #include "controller/survey.h"
 #include "controller/tcp_target.h"
@@ -23,8 +24,10 @@ static bool is_sandbox(const struct json_node *container, struct slice *name)
 	const struct json_node *labels = json_get(container, "Labels");
 	const struct json_node *names = json_get(container, "Names");
 	struct slice role;
+	struct err err = ERR_INIT;
 
-	if (!json_get_string(labels, LABEL_NAME, name))
+	/* What no method takes for a name is none of ours, whatever its labels say. */
+	if (!json_get_string(labels, LABEL_NAME, name) || name_check_sandbox(*name, &err) != 0)
 		return false;
 	if (json_get_string(labels, LABEL_ROLE, &role) && !slice_is(role, "sandbox"))
 		return false;
@@ -53,8 +56,12 @@ static void on_listed(const struct engine_reply *reply, void *arg)
 	struct slice name, text;
 	enum container_state state;
 
-	if (reply->status != 200 || reply->json == NULL || reply->json->type != JSON_ARRAY) {
+	if (reply->status != 200) {
 		call_error(call, &reply->err, NULL);
+		return;
+	}
+	if (reply->json == NULL || reply->json->type != JSON_ARRAY) {
+		call_fail(call, EPROTO, "the engine's list of containers is none");
 		return;
 	}
 	struct json_object *result = jnew();
@@ -70,7 +77,6 @@ static void on_listed(const struct engine_reply *reply, void *arg)
 		if (json_get_string(c, "State", &text))
 			container_state_from_name(text, &state);
 		jset_cstr(o, "state", inventory_state_name(state));
-		jset_cstr(o, "runtime", NULL);
 		if (json_get_string(json_get(c, "HostConfig"), "Runtime", &text) ||
 			json_get_string(labels, LABEL_RUNTIME, &text))
 			jset_str(o, "runtime", text);

@@ -5,27 +5,14 @@
 #include <time.h>
 
 #include "controller/lifecycle.h"
-#include "controller/remains.h"
+#include "controller/remains_ask.h"
 #include "controller/settle.h"
 #include "libgate/log.h"
 
-#define FILTER "?filters=%7B%22label%22%3A%5B%22dev.capybara.sandbox%3D1%22%5D%7D"
 #define MIN_AGE_SECONDS 600 /* twice the time that a create may take */
-
-enum listing { LISTING_CONTAINERS, LISTING_VOLUMES, LISTING_NETWORKS, LISTINGS };
-
-static const struct {
-	const char *kind;
-	const char *path;
-} listings[LISTINGS] = {
-	[LISTING_CONTAINERS] = { "containers", "/containers/json" FILTER "&all=1" },
-	[LISTING_VOLUMES] = { "volumes", "/volumes" FILTER },
-	[LISTING_NETWORKS] = { "networks", "/networks" FILTER },
-};
 
 struct reconcile {
 	struct call *call;
-	enum listing next;
 	struct remains_list remains;
 	struct remains *at; /* what is being worked on */
 	struct json_object *result;
@@ -93,6 +80,13 @@ static void on_settled(const struct err *err, void *arg)
 {
 	struct reconcile *r = arg;
 
+	if (err != NULL && err->code == ESTALE) {
+		/* Nothing is to be done any more: it was made, suspended or removed since it was listed. */
+		log_info("reconcile: %s", err->text);
+		jset_cstr(r->report, "action", remains_verdict_name(REMAINS_WHOLE));
+		next(r);
+		return;
+	}
 	jset_bool(r->report, "done", err == NULL);
 	if (err != NULL)
 		fault(r, err);
@@ -133,14 +127,9 @@ static void work_on(struct reconcile *r)
 		if (r->dry_run)
 			continue;
 		r->repairing = verdict == REMAINS_REPAIR;
-		if (verdict == REMAINS_REMOVE) {
-			log_info("reconcile: removing what is left of %s", r->at->name);
-			lifecycle_destroy(r->call->controller, name, &events, r);
-			return;
-		}
-		if (verdict == REMAINS_REPAIR) {
-			log_info("reconcile: mending %s", r->at->name);
-			lifecycle_resume(r->call->controller, name, &events, r);
+		if (verdict == REMAINS_REMOVE || verdict == REMAINS_REPAIR) {
+			log_info("reconcile: %s %s", r->repairing ? "mending" : "removing what is left of", r->at->name);
+			lifecycle_reconcile(r->call->controller, name, r->min_age, &events, r);
 			return;
 		}
 		if (verdict == REMAINS_WHOLE && r->only.p != NULL) {
@@ -152,26 +141,27 @@ static void work_on(struct reconcile *r)
 	finish(r, NULL);
 }
 
-static void on_listing(const struct engine_reply *reply, void *arg)
+static void on_remains(struct remains_list *list, const struct err *err, void *arg)
 {
 	struct reconcile *r = arg;
 
-	if (reply->status != 200) {
-		finish(r, &reply->err);
+	if (err != NULL) {
+		finish(r, err);
 		return;
 	}
-	remains_add(&r->remains, listings[r->next].kind, reply->json);
-	if (++r->next < LISTINGS) {
-		engine_call(r->call->controller->engine, "GET", listings[r->next].path, NULL,
-			r->call->controller->engine_timeout_ms, on_listing, r);
-		return;
-	}
+	TAILQ_CONCAT(&r->remains, list, link);
 	r->at = TAILQ_FIRST(&r->remains);
 	work_on(r);
 }
 
 static void start_reconcile(struct call *call)
 {
+	const struct json_node *commands = json_get(call->params, "commands");
+
+	if (commands != NULL && commands->count > SETTLE_MAX) {
+		call_fail(call, EINVAL, "reconcile: commands holds at most %d", SETTLE_MAX);
+		return;
+	}
 	struct reconcile *r = mem_zalloc(sizeof(*r));
 
 	r->call = call;
@@ -183,8 +173,7 @@ static void start_reconcile(struct call *call)
 	json_get_string(call->params, "id", &r->only);
 	r->result = jnew();
 	jarr(r->result, "sandboxes");
-	engine_call(call->controller->engine, "GET", listings[0].path, NULL, call->controller->engine_timeout_ms,
-		on_listing, r);
+	remains_ask(call->controller->engine, call->controller->engine_timeout_ms, on_remains, r);
 }
 
 const struct method method_reconcile = {

@@ -1,6 +1,7 @@
 /* Judges what is left of sandboxes. */
 #include "controller/remains.h"
 
+#include <errno.h>
 #include <string.h>
 #include <time.h>
 
@@ -108,19 +109,22 @@ static void add_named(struct remains *r, const struct json_node *o)
 	}
 }
 
-void remains_add(struct remains_list *list, const char *kind, const struct json_node *listing)
+int remains_add(struct remains_list *list, const char *kind, const struct json_node *listing, struct err *err)
 {
-	const struct json_node *items = strcmp(kind, "volumes") == 0 ? json_get(listing, "Volumes") : listing;
+	bool volumes = strcmp(kind, "volumes") == 0;
+	const struct json_node *items = volumes ? json_get(listing, "Volumes") : listing;
 
+	if (volumes && items != NULL && items->type == JSON_NULL)
+		return 0; /* there are none */
 	if (items == NULL || items->type != JSON_ARRAY)
-		return;
+		return err_set(err, EPROTO, "the engine's list of %s is none", kind);
 	for (const struct json_node *o = items->child; o != NULL; o = o->next) {
 		const struct json_node *labels = json_get(o, "Labels");
 		struct slice name, one;
-		struct err err = ERR_INIT;
+		struct err fault = ERR_INIT;
 
 		if (!json_get_string(labels, LABEL_SANDBOX, &one) || !slice_is(one, "1") ||
-			!json_get_string(labels, LABEL_NAME, &name) || name_check_sandbox(name, &err) != 0)
+			!json_get_string(labels, LABEL_NAME, &name) || name_check_sandbox(name, &fault) != 0)
 			continue;
 		struct remains *r = find(list, name);
 		note_age(r, o);
@@ -129,6 +133,7 @@ void remains_add(struct remains_list *list, const char *kind, const struct json_
 		else
 			add_named(r, o);
 	}
+	return 0;
 }
 
 void remains_release(struct remains_list *list)

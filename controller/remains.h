@@ -34,8 +34,12 @@ enum remains_verdict {
 
 const char *remains_verdict_name(enum remains_verdict v);
 
-/* Adds what a listing says; kind is "containers", "volumes" or "networks". Other labels' objects are passed over. */
-void remains_add(struct remains_list *list, const char *kind, const struct json_node *listing);
+/*
+ * Adds what a listing says; kind is "containers", "volumes" or "networks". Other labels' objects are passed over. -1 (EPROTO): it
+ * is no listing, and says nothing of what there is or is not.
+ */
+int remains_add(struct remains_list *list, const char *kind, const struct json_node *listing,
+	struct err *err) MUSTCHECK;
 void remains_release(struct remains_list *list);
 
 /* now and min_age in seconds. */

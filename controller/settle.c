@@ -16,7 +16,6 @@
 
 #define ANSWER_MAX ((size_t)256 * 1024)
 #define ASK_MS 30000
-#define TOLD_MAX 512 /* the newest */
 
 struct settle {
 	struct sandbox *sandbox;
@@ -130,7 +129,7 @@ static void tell_asked(const struct settle *s, const struct said *said, struct j
 {
 	unsigned n = 0;
 
-	for (const struct json_node *id = s->ids->child; id != NULL && n < TOLD_MAX; id = id->next, n++) {
+	for (const struct json_node *id = s->ids->child; id != NULL && n < SETTLE_MAX; id = id->next, n++) {
 		struct outcome lost = { .state = OUTCOME_LOST, .id = id->text };
 		const struct outcome *o = id->text.len > 0 ? find(said, id->text) : NULL;
 
@@ -138,18 +137,21 @@ static void tell_asked(const struct settle *s, const struct said *said, struct j
 	}
 }
 
+static bool is_told(const struct settle *s, const struct said *said, const struct outcome *o)
+{
+	return !slice_is(o->id, s->id) && (o->state != OUTCOME_RUNNING || find(said, o->id)->state == OUTCOME_RUNNING);
+}
+
+/* The newest come last, and what runs still behind them. */
 static void tell_all(const struct settle *s, const struct said *said, struct json_object *commands)
 {
-	unsigned n = 0;
+	size_t first = said->n;
 
-	for (size_t i = 0; i < said->n && n < TOLD_MAX; i++) {
-		const struct outcome *o = &said->lines[i];
-
-		if (slice_is(o->id, s->id) || (o->state == OUTCOME_RUNNING && find(said, o->id)->state != OUTCOME_RUNNING))
-			continue;
-		jadd(commands, command_json(o));
-		n++;
-	}
+	for (unsigned n = 0; first > 0 && n < SETTLE_MAX; first--)
+		n += is_told(s, said, &said->lines[first - 1]);
+	for (size_t i = first; i < said->n; i++)
+		if (is_told(s, said, &said->lines[i]))
+			jadd(commands, command_json(&said->lines[i]));
 }
 
 static void tell(struct settle *s)

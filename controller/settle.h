@@ -11,6 +11,8 @@
 #include "controller/mem.h"
 #include "libgate/json.h"
 
+#define SETTLE_MAX 512 /* commands that can be asked for; of all that are remembered the newest are told */
+
 /* commands: an array that is the callee's, NULL with err. From the loop. */
 typedef void (*settle_cb)(struct json_object *commands, const struct err *err, void *arg);
 
