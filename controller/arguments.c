@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SECONDS_MAX 86400
+
 static const struct option_row *find_row(const struct option_row *rows, const char *name, size_t len)
 {
 	for (const struct option_row *r = rows; r->name != NULL; r++)
@@ -174,5 +176,20 @@ int arguments_number(const char *option, const char *text, long long max, long l
 	if (text[0] == '\0' || value > max)
 		return err_set(err, EINVAL, "--%s must be a number from 0 to %lld", option, max);
 	*out = value;
+	return 0;
+}
+
+int arguments_seconds(const struct arguments *a, const char *option, long long min, int64_t *ms, struct err *err)
+{
+	const char *text = arguments_text(a, option);
+	long long seconds;
+
+	if (text == NULL)
+		return 0;
+	if (arguments_number(option, text, SECONDS_MAX, &seconds, err) != 0)
+		return -1;
+	if (seconds < min)
+		return err_set(err, EINVAL, "--%s must be a number from %lld to %d", option, min, SECONDS_MAX);
+	*ms = seconds * 1000;
 	return 0;
 }

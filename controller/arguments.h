@@ -55,5 +55,8 @@ int arguments_config(const struct arguments *a, struct config *c, struct err *er
 
 /* A decimal number without sign; -1 with a message that names the option. */
 int arguments_number(const char *option, const char *text, long long max, long long *out, struct err *err) MUSTCHECK;
+/* An option's seconds, from min to a day, as milliseconds; *ms stays without it. */
+int arguments_seconds(const struct arguments *a, const char *option, long long min, int64_t *ms,
+	struct err *err) MUSTCHECK;
 
 #endif

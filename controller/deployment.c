@@ -1,6 +1,7 @@
 /* Reads the deployment's configuration by one table of keys. */
 #include "controller/deployment.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -298,6 +299,19 @@ int config_set_option(struct config *c, const char *option, const char *value, s
 	return rc == 0 ? 0 : err_wrap(err, "--%s", option);
 }
 
+/* An engine pulls every tag of an image that is named without one, and dockerproxy lets none of that pass. */
+static void complete_image(char **image)
+{
+	struct err err = ERR_INIT;
+	bool tagged = true;
+
+	if (name_check_image(slice_str(*image), &tagged, &err) != 0 || tagged)
+		return;
+	char *whole = mem_printf("%s:latest", *image);
+	free(*image);
+	*image = whole;
+}
+
 int config_finish(struct config *c, struct err *err)
 {
 	struct slice path = { NULL, 0 }, host = { NULL, 0 };
@@ -308,11 +322,21 @@ int config_finish(struct config *c, struct err *err)
 			"{\"sandbox-docker\": {\"endpoint\": \"tcp://HOST:PORT\"}}");
 	if (split_endpoint(slice_str(c->endpoint), &path, &host, &c->port, err) != 0)
 		return err_wrap(err, "endpoint");
+	complete_image(&c->image);
+	complete_image(&c->egress_image);
 	if (path.p != NULL)
 		c->unix_path = mem_dup(path);
 	else
 		c->host = mem_dup(host);
 	return 0;
+}
+
+bool config_is_local(const struct config *c)
+{
+	unsigned char address[16];
+
+	return c->host == NULL || strcmp(c->host, "localhost") == 0 || strcmp(c->host, "::1") == 0 ||
+		(inet_pton(AF_INET, c->host, address) == 1 && address[0] == 127);
 }
 
 void config_print_options(void)

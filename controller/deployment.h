@@ -39,8 +39,10 @@ int config_load_file(struct config *c, const char *path, struct err *err) MUSTCH
 /* One key by its option's name ("egress-proxy-image"); -1 with code ENOENT when there is no such option. */
 int config_set_option(struct config *c, const char *option, const char *value, struct err *err) MUSTCHECK;
 bool config_option_takes_value(const char *option); /* false: a switch, or no option of ours */
-/* Checks what no single key can: that endpoint is there, and takes it apart. */
+/* Checks what no single key can: that endpoint is there, and takes it apart. Images get the tag that they lack. */
 int config_finish(struct config *c, struct err *err) MUSTCHECK;
+/* The endpoint is a unix socket or on loopback. */
+bool config_is_local(const struct config *c);
 /* Prints the options, one a line, for --help. */
 void config_print_options(void);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "controller/mem.h"
+#include "controller/name.h"
 #include "controller/tcp_target.h"
 
 #define RUNC_PIDS 1024
@@ -13,6 +14,7 @@
 #define EGRESS_MEMORY ((int64_t)64 * 1024 * 1024)
 #define EGRESS_PIDS 64
 #define EGRESS_NANO_CPUS 1000000000
+#define PROXY_ALIAS "egress-proxy" /* no sandbox is called that */
 
 static void put_labels(struct json_object *o, const struct spec *s, const char *role)
 {
@@ -63,13 +65,26 @@ static struct json_object *put_hardening(struct json_object *o, int64_t pids, in
 	return host;
 }
 
+/* The container's name, but a sandbox may be called what no resolver asks for: more than 63 characters, a dot at the end. */
+static char *proxy_host(const char *name)
+{
+	char *own = mem_printf("%s-egress", name);
+	struct err err = ERR_INIT;
+
+	if (name_check_host(slice_str(own), &err) == 0)
+		return own;
+	free(own);
+	return mem_strdup(PROXY_ALIAS);
+}
+
 static void put_proxy_environment(struct json_object *env, const char *name)
 {
 	static const char *const variables[] = { "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy" };
 	static const char *const direct[] = { "NO_PROXY", "no_proxy" };
+	auto_free char *host = proxy_host(name);
 
 	for (unsigned i = 0; i < ARRAY_SIZE(variables); i++) {
-		auto_free char *text = mem_printf("%s=http://%s-egress:%d", variables[i], name, EGRESS_PORT);
+		auto_free char *text = mem_printf("%s=http://%s:%d", variables[i], host, EGRESS_PORT);
 		jadd_cstr(env, text);
 	}
 	for (unsigned i = 0; i < ARRAY_SIZE(direct); i++) {
@@ -114,13 +129,21 @@ static void put_ulimit(struct json_object *host, const char *name, int64_t value
 	jadd(jarr(host, "Ulimits"), limit);
 }
 
-/* In the sandbox's network the relay has the names of its targets: clients, and their TLS, need not know of it. */
+/*
+ * In the sandbox's network the relay has the names of its targets: clients, and their TLS, need not know of it. Where the
+ * proxy's own name is none for the DNS, it has another.
+ */
 static void put_aliases(struct json_object *endpoint, const struct spec *s)
 {
+	auto_free char *proxy = proxy_host(s->name);
 	struct json_object *aliases = NULL;
 	struct tcp_target t, before;
 	const char *rest = s->tcp_targets, *again;
 
+	if (strcmp(proxy, PROXY_ALIAS) == 0) {
+		aliases = jarr(endpoint, "Aliases");
+		jadd_cstr(aliases, proxy);
+	}
 	while (rest != NULL && tcp_target_next(&rest, &t)) {
 		bool known = false;
 

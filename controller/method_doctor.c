@@ -1,7 +1,6 @@
 /* doctor: checks what a deployment needs, and says how to mend what is missing. */
 #include "controller/method.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -170,6 +169,9 @@ static bool judge_network(struct doctor *d, const struct engine_reply *r)
 
 	if (r->status == 404)
 		report(d, "network", GRADE_OK, NULL, "%s is not there yet; the first create makes it", name);
+	else if (engine_says_ambiguous(r))
+		report(d, "network", GRADE_FAIL, "create or resume a sandbox: all but one are removed, unless they are in use",
+			"%s", r->err.text);
 	else if (r->status != 200)
 		report(d, "network", GRADE_FAIL, "look at dockerproxy's log", "%s", r->err.text);
 	else if (!json_get_string(json_get(r->json, "Options"), "com.docker.network.bridge.enable_icc", &icc) ||
@@ -232,12 +234,8 @@ static const struct question {
 static void check_configuration(struct doctor *d)
 {
 	const struct config *c = config_of(d);
-	unsigned char address[16];
-	bool loopback = c->host != NULL &&
-		(strcmp(c->host, "localhost") == 0 || strcmp(c->host, "::1") == 0 ||
-			(inet_pton(AF_INET, c->host, address) == 1 && address[0] == 127));
 
-	if (c->host != NULL && !loopback)
+	if (!config_is_local(c))
 		report(d, "exposure", GRADE_WARN, "use a unix socket, loopback, or a network that no sandbox is on",
 			"the endpoint %s is not local: make sure that no sandbox and no other host can reach it", c->endpoint);
 	else

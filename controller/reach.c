@@ -137,7 +137,9 @@ static void on_container(const struct engine_reply *reply, void *arg)
 		over(p, REACH_UNKNOWN, reply->err.text);
 		return;
 	}
-	add_address(p, slice_str(c->host));
+	/* Loopback is the sandbox's own there, and what listens on it too. */
+	if (!config_is_local(c))
+		add_address(p, slice_str(c->host));
 	for (const struct json_node *n = networks != NULL ? networks->child : NULL; n != NULL; n = n->next) {
 		if (json_get_string(n, "Gateway", &address))
 			add_address(p, address);

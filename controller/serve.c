@@ -166,19 +166,6 @@ static int listen_on(struct server *s, const char *where, struct err *err)
 	return 0;
 }
 
-static int read_seconds(const struct arguments *a, const char *name, int64_t *ms, struct err *err)
-{
-	const char *text = arguments_text(a, name);
-	long long seconds;
-
-	if (text == NULL)
-		return 0;
-	if (arguments_number(name, text, 86400, &seconds, err) != 0)
-		return -1;
-	*ms = seconds * 1000;
-	return 0;
-}
-
 static int run(const struct arguments *a, const struct config *config, struct err *err)
 {
 	struct server s = { .grace_ms = GRACE_SECONDS * 1000, .term_ms = TERM_SECONDS * 1000 };
@@ -197,8 +184,9 @@ static int run(const struct arguments *a, const struct config *config, struct er
 	event_add(term, NULL);
 	event_add(intr, NULL);
 	if (controller_init(&s.controller, base, config, err) == 0 &&
-		read_seconds(a, "engine-timeout", &s.controller.engine_timeout_ms, err) == 0 &&
-		read_seconds(a, "eof-grace", &s.grace_ms, err) == 0 && read_seconds(a, "term-timeout", &s.term_ms, err) == 0 &&
+		arguments_seconds(a, "engine-timeout", 1, &s.controller.engine_timeout_ms, err) == 0 &&
+		arguments_seconds(a, "eof-grace", 0, &s.grace_ms, err) == 0 &&
+		arguments_seconds(a, "term-timeout", 0, &s.term_ms, err) == 0 &&
 		(where == NULL || listen_on(&s, where, err) == 0)) {
 		if (arguments_has(a, "test-options"))
 			s.controller.spec_flags |= SPEC_TEST_OPTIONS;

@@ -2,6 +2,7 @@
 #include "controller/verb.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -73,7 +74,7 @@ static int put_cpu(struct json_object *limits, const struct arguments *a, struct
 	if (text == NULL)
 		return 0;
 	double cpus = strtod(text, &end);
-	if (*text == '\0' || *end != '\0')
+	if (*text == '\0' || *end != '\0' || !isfinite(cpus))
 		return err_set(err, EINVAL, "--cpu must be a number");
 	jset(limits, "cpu", json_object_new_double(cpus));
 	return 0;

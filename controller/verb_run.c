@@ -322,7 +322,6 @@ int verb_run(const struct verb *verb, const struct arguments *a, const struct co
 	struct verb_call v = { .verb = verb, .arguments = a, .status = EXIT_FAILED };
 	struct event_base *base = loop_new();
 	struct err err = ERR_INIT;
-	long long seconds;
 
 	signal(SIGPIPE, SIG_IGN);
 	if (base == NULL)
@@ -344,14 +343,11 @@ int verb_run(const struct verb *verb, const struct arguments *a, const struct co
 	v.resize = on(&v, SIGWINCH, on_window);
 	if (arguments_has(a, "test-host"))
 		v.controller.spec_flags |= SPEC_TEST_OPTIONS;
-	if (arguments_text(a, "engine-timeout") != NULL &&
-		arguments_number("engine-timeout", arguments_text(a, "engine-timeout"), 86400, &seconds, &err) != 0) {
+	if (arguments_seconds(a, "engine-timeout", 1, &v.controller.engine_timeout_ms, &err) == 0) {
+		start(&v);
+	} else {
 		fprintf(stderr, "controller %s: %s\n", verb->name, err.text);
 		v.status = EXIT_USAGE;
-	} else {
-		if (arguments_text(a, "engine-timeout") != NULL)
-			v.controller.engine_timeout_ms = seconds * 1000;
-		start(&v);
 	}
 	if (v.raw_terminal)
 		tcsetattr(STDIN_FILENO, TCSANOW, &v.terminal);

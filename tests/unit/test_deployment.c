@@ -72,9 +72,45 @@ static void test_defaults(void)
 	config_release(&c);
 }
 
+/* Without a tag an engine pulls every one, and the policy lets no such pull pass. */
+static void test_images(void)
+{
+	struct config c;
+	struct err err = ERR_INIT;
+
+	config_init(&c);
+	CU_ASSERT(config_set_option(&c, "endpoint", "unix:///x", &err) == 0);
+	CU_ASSERT(config_set_option(&c, "image", "r.example:5000/own/sandbox", &err) == 0);
+	CU_ASSERT(config_set_option(&c, "egress-proxy-image", "own-egress", &err) == 0 && config_finish(&c, &err) == 0);
+	CU_ASSERT_STRING_EQUAL(c.image, "r.example:5000/own/sandbox:latest");
+	CU_ASSERT_STRING_EQUAL(c.egress_image, "own-egress:latest");
+	config_release(&c);
+}
+
+static void test_local(void)
+{
+	static const struct {
+		const char *endpoint;
+		bool local;
+	} endpoints[] = { { "unix:///x", true }, { "tcp://127.9.9.9:1", true }, { "tcp://localhost:1", true }, { "tcp://[::1]:1", true },
+		{ "tcp://10.0.0.1:1", false }, { "tcp://127.example:1", false }, { "tcp://[::2]:1", false } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(endpoints); i++) {
+		struct config c;
+		struct err err = ERR_INIT;
+
+		config_init(&c);
+		CU_ASSERT(config_set_option(&c, "endpoint", endpoints[i].endpoint, &err) == 0 && config_finish(&c, &err) == 0);
+		UNIT_CHECK(config_is_local(&c) == endpoints[i].local, "%s", endpoints[i].endpoint);
+		config_release(&c);
+	}
+}
+
 static const struct unit_test tests[] = {
 	{ "load", test_load },
 	{ "defaults", test_defaults },
+	{ "images", test_images },
+	{ "local", test_local },
 };
 
 UNIT_MAIN("deployment", tests)

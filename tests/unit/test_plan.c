@@ -136,6 +136,35 @@ static void test_documents(void)
 	unmake();
 }
 
+/* The proxy is asked for by a name that resolvers take, whatever the sandbox is called. */
+static void test_proxy_name(void)
+{
+	static const struct {
+		const char *name;
+		const char *host;
+	} cases[] = {
+		{ "cap-a.b_C", "cap-a.b_C-egress" },
+		{ "cap-4567890123456789012345678901234567890123456789012345", "cap-4567890123456789012345678901234567890123456789012345-egress" },
+		{ "cap-45678901234567890123456789012345678901234567890123456", "egress-proxy" },
+		{ "cap-a.", "egress-proxy" },
+		{ "cap-a..b", "egress-proxy" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		auto_free char *params =
+			mem_printf("{\"name\":\"%s\",\"limits\":{\"tcpTargets\":[\"db.example:5432\"]}}", cases[i].name);
+		auto_free char *variable = mem_printf("\"HTTPS_PROXY=http://%s:3128\"", cases[i].host);
+		bool own = strcmp(cases[i].host, "egress-proxy") != 0;
+
+		make(params);
+		auto_free char *sandbox = document_sandbox(&spec, &config);
+		auto_free char *egress = document_egress(&spec, &config, 41);
+		has(sandbox, variable, cases[i].name);
+		has(egress, own ? "\"Aliases\":[\"db.example\"]" : "\"Aliases\":[\"egress-proxy\",\"db.example\"]", cases[i].name);
+		unmake();
+	}
+}
+
 static void test_runsc(void)
 {
 	make("{\"name\":\"cap-a\"}");
@@ -243,6 +272,7 @@ static void test_suspend(void)
 static const struct unit_test tests[] = {
 	{ "create", test_create },
 	{ "documents", test_documents },
+	{ "proxy-name", test_proxy_name },
 	{ "runsc", test_runsc },
 	{ "volume-driver", test_volume_driver },
 	{ "resume", test_resume },
