@@ -17,6 +17,7 @@
 #define READ_MAX ((int64_t)16 << 20) /* of one call; more by offset */
 #define LIST_DEFAULT 1000
 #define LIST_MAX 100000
+#define LIST_BYTES_MAX ((size_t)32 << 20) /* of names and targets: whoever forges them has no limit of his own */
 #define FILE_MS 300000
 #define SKILLS "/skills/"
 #define SKILLS_WRITABLE "/opt/capybara/skills/"
@@ -38,7 +39,9 @@ struct file {
 	size_t ndata, sent;
 	struct buf read;
 	bool overflow;
+	bool nothing, more; /* no byte was asked for; and there is one */
 	struct json_object *entries;
+	size_t listed; /* bytes */
 	size_t unconsumed;
 };
 
@@ -128,7 +131,7 @@ static void set_read(struct file *f, struct json_object *o, const struct file_re
 		jset_str(o, "data", data);
 	jset_cstr(o, "encoding", encoded ? "base64" : "utf8");
 	jset_int(o, "size", (int64_t)r->info.size);
-	jset_bool(o, "truncated", r->truncated);
+	jset_bool(o, "truncated", r->truncated || f->more);
 }
 
 static void on_running(const struct err *err, void *arg);
@@ -174,7 +177,7 @@ static void on_done(const struct file_result *r, void *arg)
 		break;
 	case FILE_LIST:
 		jset(o, "entries", STEAL(f->entries));
-		jset_bool(o, "truncated", r->truncated);
+		jset_bool(o, "truncated", r->truncated || f->more);
 		break;
 	case FILE_REMOVE:
 		jset_bool(o, "removed", true);
@@ -189,7 +192,9 @@ static void on_data(struct slice data, void *arg)
 {
 	struct file *f = arg;
 
-	if (f->call->owner->output != NULL)
+	if (f->nothing)
+		f->more = true;
+	else if (f->call->owner->output != NULL)
 		f->call->owner->output(f->call, EXEC_STDOUT, data);
 	else if (buf_put_slice(&f->read, data) != 0)
 		f->overflow = true;
@@ -216,7 +221,11 @@ static void on_entry(struct slice name, const struct file_info *info, void *arg)
 	struct file *f = arg;
 
 	/* The limit is kept in the sandbox, and not taken on its word. */
-	if (json_object_array_length(f->entries) >= f->request.limit)
+	if (json_object_array_length(f->entries) >= f->request.limit || f->more)
+		return;
+	f->listed += name.len + info->target.len;
+	f->more = f->listed > LIST_BYTES_MAX;
+	if (f->more)
 		return;
 	struct json_object *o = jnew();
 
@@ -340,7 +349,8 @@ static int read_write_params(struct file *f, const struct json_node *p, struct e
 	struct slice data = SLICE_LIT(""), encoding = { NULL, 0 };
 	int64_t n;
 
-	json_get_string(p, "data", &data);
+	if (!json_get_string(p, "data", &data) && f->call->room == NULL)
+		return err_set(err, EINVAL, "data is required; an empty string makes an empty file");
 	json_get_string(p, "encoding", &encoding);
 	f->data = text_bytes(data, encoding, &f->ndata);
 	if (f->data == NULL)
@@ -371,7 +381,8 @@ static int read_params(struct file *f, enum file_kind kind, const struct json_no
 		if (json_get_int(p, "limit", &n)) {
 			if (n > READ_MAX && f->call->owner->output == NULL)
 				return err_set(err, EINVAL, "limit is at most %lld; read more by offset", (long long)READ_MAX);
-			f->request.limit = (uint64_t)n;
+			f->nothing = n == 0; /* to the backends that is no limit */
+			f->request.limit = n > 0 ? (uint64_t)n : 1;
 		}
 		f->want_encoding = json_get_string(p, "encoding", &encoding);
 		f->encoded = f->want_encoding && slice_is(encoding, "base64");
