@@ -165,9 +165,10 @@ static void on_recovered(const struct err *err, void *arg)
 static void recover(void *arg)
 {
 	struct sandbox *s = arg;
+	struct refusals first = { 0 };
 
 	if (s->recovery == NULL)
-		s->recovery = ensure_running(s, on_recovered, s);
+		s->recovery = ensure_running(s, &first, on_recovered, s);
 }
 
 struct exec_backend *sandbox_backend(struct sandbox *s, bool root)

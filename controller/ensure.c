@@ -2,11 +2,16 @@
 #include "controller/ensure.h"
 
 #include <errno.h>
+#include <event2/event.h>
+#include <stdlib.h>
 
 #include "controller/lifecycle.h"
 #include "controller/mem.h"
 #include "controller/survey.h"
 #include "libgate/log.h"
+
+#define REFUSALS_MAX 6
+#define PAUSE_MS 200 /* before the second try, twice that before the third, and so on: six seconds in all */
 
 struct ensure {
 	TAILQ_ENTRY(ensure) link; /* the sandbox's */
@@ -15,6 +20,7 @@ struct ensure {
 	bool waiting; /* for its turn */
 	bool looking;
 	bool cancelled;
+	struct event *pause; /* NULL: there is none */
 	ensure_cb cb;
 	void *arg;
 };
@@ -33,6 +39,8 @@ static void finish(struct ensure *e, const struct err *err)
 	if (!e->cancelled)
 		e->cb(err, e->arg);
 	sandbox_put(e->sandbox);
+	if (e->pause != NULL)
+		event_free(e->pause);
 	free(e);
 }
 
@@ -149,11 +157,29 @@ struct ensure *ensure_known(struct sandbox *s, ensure_cb cb, void *arg)
 	return e;
 }
 
-struct ensure *ensure_running(struct sandbox *s, ensure_cb cb, void *arg)
+static void on_pause_over(evutil_socket_t fd, short what, void *arg)
+{
+	recover(arg);
+}
+
+bool ensure_worthwhile(const struct refusals *r)
+{
+	return r->count < REFUSALS_MAX;
+}
+
+struct ensure *ensure_running(struct sandbox *s, struct refusals *r, ensure_cb cb, void *arg)
 {
 	struct ensure *e = begin(s, cb, arg);
+	int64_t ms = r->count == 0 ? 0 : PAUSE_MS << (r->count - 1);
+	struct timeval pause = { ms / 1000, ms % 1000 * 1000 };
 
-	recover(e);
+	if (r->count++ == 0) {
+		recover(e);
+		return e;
+	}
+	e->pause = evtimer_new(s->controller->base, on_pause_over, e);
+	if (e->pause == NULL || event_add(e->pause, &pause) != 0)
+		abort();
 	return e;
 }
 
@@ -164,7 +190,7 @@ void ensure_cancel(struct ensure *e)
 		sandbox_unwait(e->sandbox, &e->wait);
 	else if (e->looking)
 		leave_look(e);
-	else
+	else if (e->pause == NULL || !event_pending(e->pause, EV_TIMEOUT, NULL))
 		return; /* it is being started: that goes on */
 	finish(e, NULL);
 }

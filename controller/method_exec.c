@@ -63,10 +63,9 @@ static void on_done(const struct exec_outcome *o, void *arg)
 	bool ours = c->timed_out || c->aborted || c->restarted;
 
 	c->op = NULL;
-	if (o->end == EXEC_START_FAILED && o->code == EBUSY && !c->recovered && !ours) {
-		c->recovered = true;
+	if (o->end == EXEC_START_FAILED && o->code == EBUSY && ensure_worthwhile(&c->refusals) && !ours) {
 		event_del(c->timer); /* its time begins when it is started */
-		c->ensure = ensure_running(c->sandbox, on_running, c);
+		c->ensure = ensure_running(c->sandbox, &c->refusals, on_running, c);
 		return;
 	}
 	/* It has ended: a client that is found gone while that is told has nothing to cancel here. */

@@ -45,7 +45,7 @@ struct command {
 	char *input; /* bytes to send first */
 	size_t ninput, input_sent;
 	/* its course */
-	bool recovered; /* was started again once already */
+	struct refusals refusals;
 	bool timed_out, aborted, killing;
 	bool restarted; /* the sandbox was, to end it */
 	struct restart *restart; /* under way */

@@ -32,7 +32,7 @@ struct file {
 	char *path; /* as it is used */
 	size_t path_len;
 	bool as_root;
-	bool recovered;
+	struct refusals refusals;
 	bool want_encoding; /* readFile: the caller chose */
 	bool encoded;
 	char *data; /* writeFile */
@@ -142,10 +142,9 @@ static void on_done(const struct file_result *r, void *arg)
 	struct call *call = f->call;
 
 	f->op = NULL;
-	if (r->code == EBUSY && !r->lost && !f->recovered) {
-		f->recovered = true;
+	if (r->code == EBUSY && !r->lost && ensure_worthwhile(&f->refusals)) {
 		f->sent = 0;
-		f->ensure = ensure_running(f->sandbox, on_running, f);
+		f->ensure = ensure_running(f->sandbox, &f->refusals, on_running, f);
 		return;
 	}
 	if (r->code != 0) {

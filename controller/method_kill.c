@@ -18,7 +18,7 @@ struct killing {
 	struct sandbox *sandbox;
 	struct slice tags[TAGS_MAX];
 	unsigned ntags;
-	bool recovered;
+	struct refusals refusals;
 	bool repeated; /* the answer to the first try was lost */
 	bool root; /* the second half: commands that run as root */
 	unsigned killed, survivors; /* of the first half */
@@ -84,9 +84,8 @@ static void on_killed(const struct kill_result *r, void *arg)
 		return;
 	}
 	/* A sandbox that does not run is started for it, unless it was stopped after a kill had begun. */
-	if (r->code == EBUSY && !k->recovered && !k->repeated && !k->root) {
-		k->recovered = true;
-		ensure_running(k->sandbox, on_running, k);
+	if (r->code == EBUSY && ensure_worthwhile(&k->refusals) && !k->repeated && !k->root) {
+		ensure_running(k->sandbox, &k->refusals, on_running, k);
 		return;
 	}
 	/* The stream was lost and not the kill that failed: it is sent once more, and harms nobody who was not meant. */

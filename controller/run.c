@@ -382,6 +382,8 @@ static void on_request(const struct engine_reply *reply, void *arg)
 			return;
 		}
 	}
+	if (reply->status == 404 && (t->expect == EXPECT_STARTED || t->expect == EXPECT_ATTACHED))
+		err.code = EEXIST; /* or takes away what was there a step ago */
 	if (reply->status == 404 && t->expect == EXPECT_STOPPED)
 		err_set(&err, ENXIO, "there is no such sandbox");
 	give_up(t, &err);

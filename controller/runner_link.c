@@ -120,6 +120,8 @@ static void on_container(const struct engine_reply *reply, void *arg)
 		no_stream(l, ENXIO, reply->err.text);
 	else if (reply->status == 200 && (!running || paused))
 		no_stream(l, EBUSY, "the sandbox does not run");
+	else if (start_failure_code(l->reason.text) == EBUSY)
+		no_stream(l, EBUSY, l->reason.text); /* the engine does not know yet what its runtime knows */
 	else
 		runner_no_stream(l->runner, &l->reason);
 }

@@ -26,7 +26,7 @@ struct settle {
 	struct exec_op *op;
 	struct buf answer;
 	char id[48];
-	bool recovered;
+	struct refusals refusals;
 };
 
 static void over(struct settle *s, struct json_object *commands, const struct err *err)
@@ -189,9 +189,8 @@ static void on_done(const struct exec_outcome *o, void *arg)
 	struct err err = ERR_INIT;
 
 	s->op = NULL;
-	if (o->end == EXEC_START_FAILED && o->code == EBUSY && !s->recovered) {
-		s->recovered = true;
-		ensure_running(s->sandbox, on_running, s);
+	if (o->end == EXEC_START_FAILED && o->code == EBUSY && ensure_worthwhile(&s->refusals)) {
+		ensure_running(s->sandbox, &s->refusals, on_running, s);
 		return;
 	}
 	if (o->end == EXEC_EXITED && o->exit_code == 0) {
