@@ -10,6 +10,7 @@
 #include "libgate/conf.h"
 #include "libgate/confine.h"
 #include "libgate/json.h"
+#include "libgate/listen.h"
 #include "libgate/log.h"
 
 #define KIB 1024
@@ -310,12 +311,24 @@ static struct proxy_listen *listen_add(struct proxy_conf *conf, struct err *err)
 	return l;
 }
 
+/* What only a bind could show otherwise: --check would call it good, and the start would fail. */
+static int check_address(const struct proxy_endpoint *at, struct err *err)
+{
+	struct sockaddr_storage ss;
+
+	if (at->tcp != NULL && listen_parse_tcp(at->tcp, &ss) == 0)
+		return err_set(err, EINVAL, "\"%s\" is no numeric ADDRESS:PORT, as 127.0.0.1:2375 or [::1]:2375", at->tcp);
+	return 0;
+}
+
 static int listen_check(const struct proxy_listen *l, struct err *err)
 {
 	bool tcp = l->at.tcp != NULL;
 
 	if (tcp == (l->at.unix_path != NULL))
 		return err_set(err, EINVAL, "a listener has either \"unix\" or \"tcp\"");
+	if (check_address(&l->at, err) < 0)
+		return -1;
 	if (tcp && (l->nuids > 0 || l->ngids > 0))
 		return err_set(err, EINVAL, "allowUids and allowGids need a unix socket: TCP peers have no user");
 	if (!tcp && (l->ncidrs > 0 || l->tls.cert != NULL))
@@ -352,7 +365,7 @@ static int parse_listen_text(struct proxy_conf *conf, struct slice text, struct 
 		struct slice one = comma == NULL ? text : slice_make(text.p, (size_t)(comma - text.p));
 		struct proxy_listen *l = listen_add(conf, err);
 
-		if (l == NULL || endpoint_from_text(&l->at, one, err) < 0)
+		if (l == NULL || endpoint_from_text(&l->at, one, err) < 0 || listen_check(l, err) < 0)
 			return -1;
 		text = slice_skip(text, comma == NULL ? text.len : one.len + 1);
 	}
@@ -454,6 +467,8 @@ static int parse_admin(void *into, const struct json_node *node, struct slice te
 	}
 	if ((conf->admin.tcp == NULL) == (conf->admin.unix_path == NULL))
 		return err_set(err, EINVAL, "has either \"unix\" or \"tcp\"");
+	if (check_address(&conf->admin, err) < 0)
+		return -1;
 	if (conf->admin.tcp != NULL && !tcp_is_loopback(conf->admin.tcp))
 		return err_set(err, EINVAL, "%s is not loopback: the admin listener has no access control of its own",
 			conf->admin.tcp);

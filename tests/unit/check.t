@@ -40,6 +40,14 @@ says 1 'c:3:4: listen: allowCidrs and tls need a tcp listener' 'a member in the 
 conf '{"upstream": {"unix": "/run/e",\n "socket": "x"}}'
 says 1 'c:2:12: upstream: upstream: unknown key "socket"' 'an unknown key of the engine' "$proxy" --config "$work/c" --check
 
+# an address that no bind could take
+conf '{"listen": [{"unix": "/run/a"},\n {"tcp": "127.0.0.1:99999"}]}'
+says 1 'c:2:2: listen: "127.0.0.1:99999" is no numeric ADDRESS:PORT' 'a port that is none' "$proxy" --config "$work/c" --check
+conf '{"admin": {"tcp": "127.0.0.1"}}'
+says 1 'c:1:11: admin: "127.0.0.1" is no numeric ADDRESS:PORT' 'an admin listener without port' "$proxy" --config "$work/c" --check
+says 1 'DOCKERPROXY_LISTEN: "localhost:2375" is no numeric' 'a name in the environment' \
+	env DOCKERPROXY_LISTEN=tcp:localhost:2375 "$proxy" --check
+
 # TLS that names no files is no TLS: plain, and nobody would know
 conf '{"listen": [{"tcp": "127.0.0.1:2375",\n "tls": {}}]}'
 says 1 'c:2:9: listen: listen.tls: needs both cert and key' 'TLS of nothing' "$proxy" --config "$work/c" --check
