@@ -17,7 +17,7 @@
 #define READ_MAX ((int64_t)16 << 20) /* of one call; more by offset */
 #define LIST_DEFAULT 1000
 #define LIST_MAX 100000
-#define LIST_BYTES_MAX ((size_t)32 << 20) /* of names and targets: whoever forges them has no limit of his own */
+#define LIST_BYTES_MAX ((size_t)16 << 20) /* of names and targets: whoever forges them has no limit of his own */
 #define FILE_MS 300000
 #define SKILLS "/skills/"
 #define SKILLS_WRITABLE "/opt/capybara/skills/"
