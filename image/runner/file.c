@@ -14,6 +14,7 @@
 #define STEP_BYTES (4 * FRAME_DATA_MAX) /* read in one turn */
 #define STEP_ENTRIES 256 /* listed in one turn */
 #define STEP_REMOVED 4096 /* removed in one turn */
+#define NOT_REGULAR "it is no regular file (a pipe, device or socket)"
 #define WRITEBACK_BYTES (UINT64_C(8) << 20) /* started early, so that the fsync at the end is short */
 
 struct dirent_row {
@@ -43,6 +44,15 @@ static void look(struct file *x)
 	x->have_st = fstat(x->fd, &x->st) == 0;
 }
 
+/* A socket, and a pipe that nobody reads, cannot even be opened: ENXIO. */
+static void end_open(struct file *x, const char *text)
+{
+	if (errno == ENXIO)
+		end(x, EINVAL, NOT_REGULAR);
+	else
+		end_errno(x, text);
+}
+
 /* What a descriptor shows must be a regular file; says why when it is not. */
 static bool regular(struct file *x)
 {
@@ -52,7 +62,7 @@ static bool regular(struct file *x)
 	else if (S_ISDIR(x->st.st_mode))
 		end(x, EISDIR, "it is a directory");
 	else if (!S_ISREG(x->st.st_mode))
-		end(x, EINVAL, "it is no regular file (a pipe, device or socket)");
+		end(x, EINVAL, NOT_REGULAR);
 	return !x->ended;
 }
 
@@ -80,7 +90,7 @@ static void start_read(struct runner *r, struct file *x, const struct frame *f, 
 {
 	x->fd = path_open(&r->ways, f, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
 	if (x->fd < 0) {
-		end_errno(x, "the file cannot be opened for reading");
+		end_open(x, "the file cannot be opened for reading");
 		return;
 	}
 	if (!regular(x))
@@ -106,11 +116,12 @@ static void start_append(struct runner *r, struct file *x, const struct frame *f
 		flags |= O_EXCL;
 	x->fd = path_open(&r->ways, f, path, flags, x->mode >= 0 ? (mode_t)x->mode : 0644);
 	if (x->fd < 0) {
-		end_errno(x, "the file cannot be opened for appending");
+		end_open(x, "the file cannot be opened for appending");
 		return;
 	}
 	if (!regular(x))
 		return;
+	x->before = (uint64_t)x->st.st_size;
 	if (on_proc(x->fd))
 		end(x, EINVAL, "files of /proc are not written");
 	else if (x->mode >= 0 && fchmod(x->fd, (mode_t)x->mode) != 0)
@@ -134,7 +145,7 @@ static bool replaceable(struct file *x)
 	else if (S_ISDIR(st.st_mode))
 		end(x, EISDIR, "it is a directory");
 	else if (!S_ISREG(st.st_mode))
-		end(x, EINVAL, "it is no regular file (a pipe, device or socket)");
+		end(x, EINVAL, NOT_REGULAR);
 	else if (faccessat(x->dir_fd, x->name, W_OK, 0) != 0)
 		end_errno(x, "the file may not be written");
 	else if (x->mode < 0)
@@ -293,6 +304,17 @@ static void drop_temp(struct file *x)
 	if (x->temp[0] != '\0')
 		unlinkat(x->dir_fd, x->temp, 0);
 	x->temp[0] = '\0';
+}
+
+/* What was appended by a write that came to nothing. Not when others have written meanwhile: theirs stands behind it. */
+static void take_back(struct file *x)
+{
+	struct stat st;
+
+	if ((x->flags & FRAME_FILE_APPEND) == 0 || x->code == 0 || x->at == 0 || fstat(x->fd, &st) != 0)
+		return;
+	if ((uint64_t)st.st_size == x->before + x->at && ftruncate(x->fd, (off_t)x->before) != 0)
+		x->text = "the content cannot be written whole, nor what was written be taken back";
 }
 
 static void put_in_place(struct file *x)
@@ -598,6 +620,8 @@ void file_step(struct runner *r, struct op *op, int64_t now_us)
 		break;
 	}
 	tell_room(r, op);
+	if (x->ended && x->kind == FRAME_FILE_WRITE)
+		take_back(x);
 	if (x->ended && tell_done(r, op)) {
 		release(x);
 		op_free(op);

@@ -24,6 +24,7 @@ struct file {
 	int fd; /* of the file or directory */
 	int dir_fd; /* of the directory that holds it */
 	uint64_t at; /* READ: next offset; WRITE: bytes written */
+	uint64_t before; /* WRITE that appends: the file's size */
 	uint64_t left; /* READ: bytes, LIST: entries */
 	uint64_t room_owed; /* WRITE */
 	bool ready; /* WRITE: data is taken */

@@ -17,6 +17,7 @@ extern char **environ;
 struct plan {
 	char *args[SPAWN_ARGS_MAX + 1];
 	char *env[SPAWN_ENV_MAX + 1];
+	char **own_env; /* the runner's, meanwhile */
 	unsigned nargs;
 	unsigned nenv;
 	char cwd[4096];
@@ -262,9 +263,13 @@ int spawn(const struct spawner *s, const struct frame *start, uint64_t limit, st
 	if (!side.tty && open_pipes((flags & FRAME_START_STDIN) != 0, out, &side) != 0)
 		return fail(out, &side, fault, SPAWN_PIPE, errno);
 	fault->code = 0;
+	/* The program is looked for where the command's own PATH says, which execvpe() reads here. */
+	plan.own_env = environ;
+	environ = plan.env;
 	out->pid = vfork();
 	if (out->pid == 0)
 		child_run(s, &side, limit, fault);
+	environ = plan.own_env;
 	if (out->pid < 0)
 		return fail(out, &side, fault, SPAWN_FORK, errno);
 	/* The child has its program now, or has failed and ends. */

@@ -97,7 +97,10 @@ static void test_environment(void)
 {
 	static const char *const env[] = { "A=one", "B=two words", "A=three", "PATH=/usr/bin:/bin", NULL };
 	static const char *const argv[] = { "printf", "<%s>", "a b", "", "*", "\xff", NULL };
+	static const char *const own[] = { "of-its-own-path", NULL };
 	struct peer *p = fresh();
+	char line[600], path[128];
+	const char *const own_env[] = { path, NULL };
 	uint32_t c;
 
 	c = peer_start(p, &(struct peer_command){ .line = "echo \"$A|$B|$PWD|$PATH\"", .env = env, .cwd = "/usr" });
@@ -106,6 +109,16 @@ static void test_environment(void)
 	c = peer_start(p, &(struct peer_command){ .argv = argv });
 	CU_ASSERT_TRUE(peer_wait(p, c));
 	CU_ASSERT_STRING_EQUAL(peer_op(p, c)->out, "<a b><><*><\xff>");
+	/* A program is looked for in the PATH that the command gets, not in the runner's. */
+	snprintf(path, sizeof(path), "PATH=%s", room_dir);
+	snprintf(line, sizeof(line), "cd %s && printf '#!/bin/sh\necho found\n' >of-its-own-path && chmod +x of-its-own-path", room_dir);
+	CU_ASSERT_TRUE(exited(p, run(p, line), 0));
+	c = peer_start(p, &(struct peer_command){ .argv = own, .env = own_env });
+	CU_ASSERT_TRUE(peer_wait(p, c));
+	CU_ASSERT_STRING_EQUAL(peer_op(p, c)->out, "found\n");
+	c = peer_start(p, &(struct peer_command){ .argv = own });
+	CU_ASSERT_TRUE(peer_wait(p, c));
+	CU_ASSERT_EQUAL(peer_num(p, c, FRAME_ATTR_END), FRAME_END_START_FAILED);
 	/* No descriptor of the runner's reaches a command. */
 	c = run(p, "ls /proc/self/fd | tr '\\n' ' '");
 	UNIT_CHECK(strcmp(peer_op(p, c)->out, "0 1 2 3 ") == 0, "%s", peer_op(p, c)->out); /* 3 is the directory that ls reads */

@@ -1,6 +1,8 @@
 /* The runner's file operations, over pipes: what is made, read, listed and removed, and what a root holds back. */
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
 #include "tests/runner/steps.h"
 
@@ -33,6 +35,26 @@ static uint32_t put(struct peer *p, const char *path, const char *text, uint64_t
 }
 
 #define CODE(p, c) peer_num((p), (c), FRAME_ATTR_CODE)
+
+static void make_socket(const char *path)
+{
+	struct sockaddr_un where = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	snprintf(where.sun_path, sizeof(where.sun_path), "%s", path);
+	CU_ASSERT_EQUAL_FATAL(bind(fd, (struct sockaddr *)&where, sizeof(where)), 0);
+	CU_ASSERT_EQUAL(chmod(path, 0666), 0);
+	close(fd);
+}
+
+/* Until the runner has written so much of what it was sent. */
+static void wait_size(struct peer *p, const char *path, uint64_t size)
+{
+	for (int i = 0; i < 10000; i++)
+		if (peer_num(p, file(p, FRAME_FILE_STAT, path, 0), FRAME_ATTR_SIZE) == size)
+			return;
+	CU_FAIL("it was not written");
+}
 
 static void test_file_write(void)
 {
@@ -71,12 +93,31 @@ static void test_file_write(void)
 	CU_ASSERT_EQUAL(CODE(p, put(p, at("loop"), "x", 0, -1)), ELOOP);
 	CU_ASSERT_EQUAL(mkfifo(at("fifo"), 0666), 0);
 	CU_ASSERT_EQUAL(CODE(p, put(p, at("fifo"), "x", 0, -1)), EINVAL);
+	/* One that has no reader, and a socket, cannot be opened for appending at all. */
+	CU_ASSERT_EQUAL(CODE(p, put(p, at("fifo"), "x", FRAME_FILE_APPEND, -1)), EINVAL);
+	make_socket(at("socket"));
+	CU_ASSERT_EQUAL(CODE(p, put(p, at("socket"), "x", FRAME_FILE_APPEND, -1)), EINVAL);
+	CU_ASSERT_EQUAL(CODE(p, put(p, at("socket"), "x", 0, -1)), EINVAL);
+	CU_ASSERT_EQUAL(CODE(p, file(p, FRAME_FILE_READ, at("socket"), 0)), EINVAL);
 	/* A write that is given up, or whose controller goes away, leaves the old file and nothing else. */
 	c = file(p, FRAME_FILE_WRITE, at("w"), 0);
 	peer_stdin(p, c, "half", 4);
 	peer_plain(p, FRAME_KILL, c);
 	CU_ASSERT_TRUE(peer_wait(p, c));
 	CU_ASSERT_EQUAL(CODE(p, c), ECANCELED);
+	for (int others = 0; others < 2; others++) {
+		c = file(p, FRAME_FILE_WRITE, at("w"), FRAME_FILE_APPEND);
+		peer_stdin(p, c, "half", 4);
+		wait_size(p, at("w"), 11);
+		/* What another one has appended behind it stays, and with it the half. */
+		if (others != 0)
+			CU_ASSERT_EQUAL(CODE(p, put(p, at("w"), "!", FRAME_FILE_APPEND, -1)), 0);
+		peer_plain(p, FRAME_KILL, c);
+		CU_ASSERT_TRUE(peer_wait(p, c));
+		CU_ASSERT_EQUAL(CODE(p, c), ECANCELED);
+		CU_ASSERT_STRING_EQUAL(peer_op(p, file(p, FRAME_FILE_READ, at("w"), 0))->out, others != 0 ? "throughhalf!" : "through");
+	}
+	CU_ASSERT_EQUAL(CODE(p, put(p, at("w"), "through", 0, -1)), 0);
 	c = file(p, FRAME_FILE_WRITE, at("w"), 0);
 	peer_stdin(p, c, "half", 4);
 	peer_free(p);
