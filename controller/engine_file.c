@@ -6,13 +6,15 @@
 #include "controller/engine_exec_parse.h"
 #include "controller/engine_op.h"
 
-static void file_over(struct exec_op *op, int code, const char *text, bool lost)
+static void file_over(struct exec_op *op, const struct file_result *end)
 {
 	struct file_events events = op->file_events;
-	struct file_result r = { .code = code, .text = text, .lost = lost, .info = op->info, .truncated = op->truncated };
+	struct file_result r = *end;
 	void *arg = op->arg;
 	struct buf entry = op->entry; /* a link's target borrows from it */
 
+	r.info = op->info;
+	r.truncated = op->truncated;
 	buf_init(&op->entry, ENGINE_EARLY_MAX);
 	op->state = OP_OVER;
 	op_free(op);
@@ -25,12 +27,12 @@ static void file_start_failed(struct exec_op *op, int code, const char *text)
 	char copy[ERR_TEXT_MAX];
 
 	snprintf(copy, sizeof(copy), "%s", text);
-	file_over(op, code, copy, false);
+	file_over(op, &(struct file_result){ .code = code, .text = copy });
 }
 
 static void file_lost(struct exec_op *op, const char *text)
 {
-	file_over(op, EINPROGRESS, text, true);
+	file_over(op, &(struct file_result){ .code = EINPROGRESS, .text = text, .lost = true });
 }
 
 static void file_ended(struct exec_op *op)
@@ -46,7 +48,7 @@ static void file_ended(struct exec_op *op)
 		op->info = (struct file_info){ .type = FILE_TYPE_NONE };
 		code = 0;
 	}
-	file_over(op, code, code != 0 ? text : NULL, false);
+	file_over(op, &(struct file_result){ .code = code, .text = code != 0 ? text : NULL, .inside = true });
 }
 
 static void list_output(struct exec_op *op, struct slice data)
@@ -102,7 +104,7 @@ static void give_up(struct exec_op *op, int code, const char *text)
 	if (change && op->state > OP_CREATING)
 		file_lost(op, text);
 	else
-		file_over(op, code, text, false);
+		file_over(op, &(struct file_result){ .code = code, .text = text });
 }
 
 static void on_file_timeout(int fd, short what, void *arg)

@@ -102,6 +102,7 @@ struct file_result {
 	int code; /* 0, or an errno value */
 	const char *text; /* with code != 0: a sentence */
 	bool lost; /* with code != 0: whether it took effect is unknown */
+	bool inside; /* with code != 0: the sandbox says so, of the path; else it is about the sandbox, or the way to it */
 	struct file_info info; /* FILE_STAT (FILE_TYPE_NONE: nothing there); FILE_READ, FILE_WRITE: of the open file */
 	bool truncated; /* FILE_READ, FILE_LIST: more was there than limit */
 };

@@ -49,6 +49,13 @@ enum kind kind_of(int code)
 	return KIND_INVALID;
 }
 
+int kind_from_inside(int code)
+{
+	enum kind k = kind_of(code);
+
+	return k == KIND_GONE || k == KIND_FENCED || k == KIND_UNKNOWN_OUTCOME ? EINVAL : code;
+}
+
 const char *kind_id(enum kind k)
 {
 	return kinds[k].id;

@@ -27,6 +27,11 @@ enum kind_errno {
 #define E_KIND(sym) ((int)KIND_ERRNO_##sym)
 
 enum kind kind_of(int code);
+/*
+ * The errno value to tell for one that came out of a sandbox, whoever spoke there: it may say what a path or a command is, and
+ * never that the sandbox is gone, is another's, or that nobody knows what was done.
+ */
+int kind_from_inside(int code);
 const char *kind_id(enum kind k);
 int kind_rpc_code(enum kind k);
 

@@ -33,6 +33,7 @@ struct file {
 	size_t path_len;
 	bool as_root;
 	struct refusals refusals;
+	bool inside; /* its failure is the sandbox's word */
 	bool want_encoding; /* readFile: the caller chose */
 	bool encoded;
 	char *data; /* writeFile */
@@ -81,8 +82,10 @@ static void fail(struct file *f, int code, const char *text, bool at_path)
 	struct err err = ERR_INIT;
 	struct json_object *data = jnew();
 
-	if (strerrorname_np(code) != NULL && kind_of(code) != KIND_UNKNOWN_OUTCOME)
+	if (strerrorname_np(code) != NULL && (f->inside || kind_of(code) != KIND_UNKNOWN_OUTCOME))
 		jset_cstr(data, "errno", strerrorname_np(code));
+	if (f->inside)
+		code = kind_from_inside(code);
 	if (at_path && text_is_utf8(slice_make(f->path, f->path_len)))
 		err_set(&err, code, "%s: %s: %.200s", call->method->name, text, f->path);
 	else
@@ -142,7 +145,8 @@ static void on_done(const struct file_result *r, void *arg)
 	struct call *call = f->call;
 
 	f->op = NULL;
-	if (r->code == EBUSY && !r->lost && ensure_worthwhile(&f->refusals)) {
+	f->inside = r->inside;
+	if (r->code == EBUSY && !r->lost && !r->inside && ensure_worthwhile(&f->refusals)) {
 		f->sent = 0;
 		f->ensure = ensure_running(f->sandbox, &f->refusals, on_running, f);
 		return;
@@ -150,7 +154,7 @@ static void on_done(const struct file_result *r, void *arg)
 	if (r->code != 0) {
 		bool changes = f->request.kind == FILE_WRITE || f->request.kind == FILE_REMOVE;
 
-		fail(f, r->lost && changes ? EINPROGRESS : r->code, r->text, !r->lost && r->code != ENXIO);
+		fail(f, r->lost && changes ? EINPROGRESS : r->code, r->text, !r->lost && (r->inside || r->code != ENXIO));
 		return;
 	}
 	if (f->overflow) {

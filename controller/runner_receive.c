@@ -88,7 +88,8 @@ static void on_done_frame(struct exec_op *op, const struct frame *f)
 static void on_killed_frame(struct exec_op *op, const struct frame *f)
 {
 	struct kill_result result = {
-		.code = (int)(frame_num_or(f, FRAME_ATTR_CODE, 0) & 4095),
+		/* Which of its errors it was says nothing more: no other one may look like the engine's word. */
+		.code = frame_num_or(f, FRAME_ATTR_CODE, 0) == 0 ? 0 : EIO,
 		.killed = (unsigned)frame_num_or(f, FRAME_ATTR_COUNT, 0),
 		.survivors = (unsigned)frame_num_or(f, FRAME_ATTR_SURVIVORS, 0),
 	};

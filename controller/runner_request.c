@@ -5,6 +5,8 @@
 #include <limits.h>
 #include <stdio.h>
 
+#include "controller/kind.h"
+
 #define ATTR_OVERHEAD 5
 #define NUMBERS 256 /* above what the numeric attributes of one request take */
 
@@ -177,7 +179,9 @@ void runner_get_exit(const struct frame *f, char text[RUNNER_TEXT_MAX], struct e
 		break;
 	default:
 		out->oom = EXEC_NO;
-		out->code = (int)capped(f, FRAME_ATTR_CODE, 4095, EIO);
+		out->code = kind_from_inside((int)capped(f, FRAME_ATTR_CODE, 4095, EIO));
+		if (out->code == EBUSY) /* which asks for the sandbox to be started */
+			out->code = EINVAL;
 		out->text = text_of(f, text, "the command cannot be started");
 		break;
 	}
@@ -209,6 +213,7 @@ void runner_get_done(const struct frame *f, char text[RUNNER_TEXT_MAX], struct f
 	*out = (struct file_result){
 		.code = (int)capped(f, FRAME_ATTR_CODE, 4095, EIO),
 		.text = "",
+		.inside = true,
 		.truncated = (frame_num_or(f, FRAME_ATTR_FLAGS, 0) & FRAME_DONE_TRUNCATED) != 0,
 	};
 	if (out->code != 0)
