@@ -34,6 +34,14 @@ static const struct method own[] = {
 	},
 };
 
+const struct method *discover_own(struct slice name)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(own); i++)
+		if (slice_is(name, own[i].name))
+			return &own[i];
+	return NULL;
+}
+
 static struct json_object *schema(const char *text)
 {
 	struct json_object *o = json_tokener_parse(text);

@@ -30,6 +30,7 @@ struct method {
 	void (*start)(struct call *call);
 	const char *help;
 	const char *result; /* JSON Schema of the result */
+	bool at_once; /* ends before start() returns: takes no place among the requests that run */
 	struct param params[METHOD_MAX_PARAMS]; /* ended by a row without name */
 };
 

@@ -66,6 +66,7 @@ static void start_exec_resize(struct call *call)
 
 const struct method method_exec_input = {
 	.name = "execInput",
+	.at_once = true,
 	.start = start_exec_input,
 	.help = "Gives a running exec of the same connection more input, or ends its input.",
 	.result = "{\"type\":\"object\",\"properties\":{\"written\":{\"type\":\"integer\"}}}",
@@ -79,6 +80,7 @@ const struct method method_exec_input = {
 
 const struct method method_exec_resize = {
 	.name = "execResize",
+	.at_once = true,
 	.start = start_exec_resize,
 	.help = "Changes the size of a running exec's terminal.",
 	.result = "{\"type\":\"object\"}",

@@ -85,13 +85,20 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 
 /* --- life -------------------------------------------------------------------------------------------------------- */
 
+/* Nothing more is read, and what runs comes to its end. */
+static bool ends(const struct rpc *r)
+{
+	return r->input_ended || r->shutdown != NULL;
+}
+
 void rpc_check_end(struct rpc *r)
 {
 	struct timeval now = { 0, 0 };
 
-	if (r->input_ended && buf_len(&r->out_buf) > 0 && !event_pending(r->stall, EV_TIMEOUT, NULL))
+	if (ends(r) && buf_len(&r->out_buf) > 0 && !event_pending(r->stall, EV_TIMEOUT, NULL))
 		rpc_watch_stall(r);
-	if (r->input_ended && r->ncalls == 0 && (buf_len(&r->out_buf) == 0 || r->output_failed) && !r->reported) {
+	if (r->input_ended && !r->taking && r->ncalls == 0 && (buf_len(&r->out_buf) == 0 || r->output_failed) &&
+		!r->reported) {
 		r->reported = true;
 		event_add(r->close_event, &now);
 	}
@@ -136,7 +143,7 @@ void rpc_watch_stall(struct rpc *r)
 {
 	struct timeval tv = { r->stall_seconds, 0 };
 
-	if (r->input_ended)
+	if (ends(r))
 		event_add(r->stall, &tv);
 }
 

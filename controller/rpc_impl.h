@@ -47,6 +47,8 @@ struct rpc {
 	struct call_list calls;
 	unsigned ncalls;
 	bool input_ended, output_failed, congested, reported;
+	bool draining; /* what was held back is being sent */
+	bool taking; /* a message is being taken: its batch, if it is one, is not whole yet */
 	struct call *shutdown; /* answered when the rest has ended */
 	int64_t grace_ms;
 	const struct rpc_events *events;

@@ -72,7 +72,7 @@ static const struct own_method {
 static bool read_id(const struct json_node *n, struct json_object **id)
 {
 	*id = NULL;
-	if (n == NULL || n->type == JSON_NULL)
+	if (n == NULL)
 		return true;
 	if (n->type == JSON_INT)
 		*id = json_object_new_int64(n->integer);
@@ -81,54 +81,86 @@ static bool read_id(const struct json_node *n, struct json_object **id)
 	return *id != NULL;
 }
 
+/* What keeps the message from being a request at all, or NULL. Told even when it names no id. */
+static const char *malformed(struct rpc *r, struct call *call, struct slice *name)
+{
+	struct slice version;
+
+	if (call->root->type != JSON_OBJECT || !json_get_string(call->root, "jsonrpc", &version) ||
+		!slice_is(version, "2.0"))
+		return "not a JSON-RPC 2.0 request: an object with \"jsonrpc\": \"2.0\" is needed";
+	if (!read_id(json_get(call->root, "id"), &call->id))
+		return "an id is a string or an integer; a notification has none";
+	if (!json_get_string(call->root, "method", name))
+		return "method is needed, and is a string";
+	if (call->id != NULL && rpc_find_call(r, json_get(call->root, "id")) != NULL)
+		return "a request with this id is still running";
+	return NULL;
+}
+
+static const struct own_method *find_own(struct slice name)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(own_methods); i++)
+		if (slice_is(name, own_methods[i].name))
+			return &own_methods[i];
+	return NULL;
+}
+
+/* What a client says of itself by parameters that a row has none for (initialize) is nobody's fault. */
+static bool params_fit(struct call *call, const struct own_method *own, struct slice name, struct err *err)
+{
+	const struct method *m = own != NULL ? discover_own(name) : call->method;
+
+	return (own != NULL && m->params[0].name == NULL) || method_check(m, call->params, err) == 0;
+}
+
+/* 0, or the code of what keeps the request from being run. */
+static int refuse(struct rpc *r, struct call *call, const struct own_method *own, struct slice name, struct err *err)
+{
+	int code = 0;
+
+	if (r->shutdown != NULL || r->input_ended) {
+		code = RPC_INVALID_REQUEST;
+		err_set(err, EINVAL, "shutting down");
+	} else if (own == NULL && call->method == NULL) {
+		code = RPC_NO_METHOD;
+		err_set(err, EINVAL, "there is no method \"%.*s\"", name.len < 60 ? (int)name.len : 60, name.p);
+	} else if (!params_fit(call, own, name, err)) {
+		code = RPC_INVALID_PARAMS;
+	} else if (own == NULL && !call->method->at_once && r->ncalls >= CALLS_MAX) {
+		code = RPC_INVALID_REQUEST;
+		err_set(err, EINVAL, "too many requests are running");
+	}
+	return code;
+}
+
 static void dispatch(struct rpc *r, struct call *call, struct batch *b)
 {
-	struct slice version, name;
+	struct slice name = { NULL, 0 };
 	struct err err = ERR_INIT;
-	const char *wrong = NULL;
 	const struct own_method *own = NULL;
+	const char *wrong;
+	int code;
 
 	call->batch = b;
 	call->params = json_get(call->root, "params");
-	if (call->root->type != JSON_OBJECT || !json_get_string(call->root, "jsonrpc", &version) ||
-		!slice_is(version, "2.0"))
-		wrong = "not a JSON-RPC 2.0 request: an object with \"jsonrpc\": \"2.0\" is needed";
-	else if (!read_id(json_get(call->root, "id"), &call->id))
-		wrong = "an id is a string or an integer";
-	else if (!json_get_string(call->root, "method", &name))
-		wrong = "method is needed, and is a string";
-	else if (call->id != NULL && rpc_find_call(r, json_get(call->root, "id")) != NULL)
-		wrong = "a request with this id is still running";
-	else if (r->ncalls >= CALLS_MAX || r->shutdown != NULL)
-		wrong = r->shutdown != NULL ? "shutting down" : "too many requests are running";
+	wrong = malformed(r, call, &name);
 	if (wrong != NULL) {
+		code = RPC_INVALID_REQUEST;
+		err_set(&err, EINVAL, "%s", wrong);
+	} else {
+		own = find_own(name);
+		call->method = own == NULL ? method_find(name) : NULL;
+		code = refuse(r, call, own, name, &err);
+	}
+	if (code != 0) {
 		struct json_object *id = json_object_get(call->id);
 		call_free(call);
-		rpc_answer_error(r, b, id, RPC_INVALID_REQUEST, wrong);
+		if (id != NULL || wrong != NULL)
+			rpc_answer_error(r, b, id, code, err.text);
+		else
+			rpc_answer(r, b, NULL);
 		return;
-	}
-	for (unsigned i = 0; i < ARRAY_SIZE(own_methods) && own == NULL; i++)
-		if (slice_is(name, own_methods[i].name))
-			own = &own_methods[i];
-	if (own == NULL) {
-		int code = 0;
-
-		call->method = method_find(name);
-		if (call->method == NULL) {
-			code = RPC_NO_METHOD;
-			err_set(&err, EINVAL, "there is no method \"%.*s\"", name.len < 60 ? (int)name.len : 60, name.p);
-		} else if (method_check(call->method, call->params, &err) != 0) {
-			code = RPC_INVALID_PARAMS;
-		}
-		if (code != 0) {
-			struct json_object *id = json_object_get(call->id);
-			call_free(call);
-			if (id != NULL)
-				rpc_answer_error(r, b, id, code, err.text);
-			else
-				rpc_answer(r, b, NULL);
-			return;
-		}
 	}
 	TAILQ_INSERT_TAIL(&r->calls, call, link);
 	r->ncalls++;
@@ -176,6 +208,7 @@ void rpc_take_message(struct rpc *r, struct slice message)
 
 	if (message.len == 0)
 		return;
+	r->taking = true;
 	call = call_new(r->controller, &rpc_calls, r, message, &fault);
 	if (call == NULL) {
 		snprintf(text, sizeof(text), "%s (%s)", json_fault_text(fault), json_fault_id(fault));
@@ -185,4 +218,6 @@ void rpc_take_message(struct rpc *r, struct slice message)
 	} else {
 		dispatch(r, call, NULL);
 	}
+	r->taking = false;
+	rpc_check_end(r);
 }
