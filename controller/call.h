@@ -53,6 +53,9 @@ struct call {
 	void *state;
 	struct batch *batch; /* the owner's: the batch that the request came in */
 	bool to_cancel; /* the owner's: it is among those that it is cancelling */
+	bool to_drain; /* the owner's: it is among those whose output goes on */
+	bool held; /* the owner's: it is over, and its answer waits until the client keeps up */
+	struct json_object *answer; /* held; NULL: it has none */
 };
 
 TAILQ_HEAD(call_list, call);

@@ -74,12 +74,27 @@ static void on_done(const struct exec_outcome *o, void *arg)
 		method_exec_over(c, o);
 }
 
+/* The rest of its output comes before its end; nothing that happens meanwhile changes that. */
+static void wait_for_room(struct command *c, const struct exec_outcome *o)
+{
+	event_del(c->timer);
+	c->ended = true;
+	c->end = *o;
+	snprintf(c->end_text, sizeof(c->end_text), "%s", o->text);
+	c->end.text = c->end_text;
+}
+
 void method_exec_over(struct command *c, const struct exec_outcome *o)
 {
 	struct call *call = c->call;
 	bool ours = c->timed_out || c->aborted || c->restarted;
 	struct exec_outcome as_shell = *o;
 
+	if (call_congested(call) && method_exec_keeps_output(c)) {
+		wait_for_room(c, o);
+		return;
+	}
+	call->drained = NULL;
 	if (o->end == EXEC_START_FAILED && method_exec_shell_status(c, &as_shell))
 		o = &as_shell;
 	if (o->end == EXEC_START_FAILED && !(o->code == ECANCELED && ours)) {

@@ -20,7 +20,7 @@
 #define ENV_MAX 256
 
 struct stream {
-	struct buf captured;
+	struct buf captured; /* with stream: what the client has no room for */
 	char partial[4]; /* of a character, streamed with the next chunk */
 	size_t npartial;
 };
@@ -55,6 +55,9 @@ struct command {
 	struct buf later; /* execInput before there was room */
 	struct stream streams[EXEC_STREAMS];
 	size_t unconsumed;
+	bool ended; /* as `end` says, which is told when the client has taken the output before it */
+	struct exec_outcome end;
+	char end_text[ERR_TEXT_MAX];
 	uint64_t seq;
 	int64_t began_ms;
 };
@@ -73,6 +76,7 @@ int method_exec_take_size(struct call *call, uint16_t rows, uint16_t cols, struc
 /* method_exec_output.c */
 extern const char *const method_exec_streams[EXEC_STREAMS];
 void method_exec_on_output(enum exec_stream stream, struct slice data, void *arg);
+bool method_exec_keeps_output(const struct command *c); /* to be told when the client has room: before the end is */
 void method_exec_flush(struct command *c, unsigned stream); /* no more output comes */
 void method_exec_on_drained(struct call *call);
 

@@ -1,10 +1,10 @@
 /*
  * JSON-RPC 2.0 on one connection. [libevent]
  *
- * Requests run at once and are answered as they end. A client that does not read its answers is not read from either, and
- * its commands' output waits in the sandbox; others do not notice. At the end of input running commands get a moment to
- * end by themselves and are killed then; lifecycle operations are finished. A client that takes none of its answers for a
- * minute after that is dropped. The sandboxes stay.
+ * Requests run at once and are answered as they end. A client that does not read its answers is not read from either, its
+ * commands' output waits in the sandbox, and each answer for those before it; others do not notice. At the end of input
+ * running commands get a moment to end by themselves and are killed then; lifecycle operations are finished. A client that
+ * takes none of its answers for a minute after that is dropped. The sandboxes stay.
  */
 #ifndef CONTROLLER_RPC_H
 #define CONTROLLER_RPC_H

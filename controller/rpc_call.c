@@ -2,9 +2,10 @@
 #include "controller/rpc_impl.h"
 
 #include "controller/kind.h"
+#include "controller/method.h"
 
-/* Ends a call; message is NULL when it was a notification. */
-static void call_over(struct call *call, struct json_object *message)
+/* message is NULL when it was a notification. */
+static void answer(struct call *call, struct json_object *message)
 {
 	struct rpc *r = call->owner_arg;
 	struct batch *b = call->batch;
@@ -17,6 +18,36 @@ static void call_over(struct call *call, struct json_object *message)
 		call_result(r->shutdown, jnew());
 	rpc_update_reading(r);
 	rpc_check_end(r);
+}
+
+void rpc_let_go(struct call *call)
+{
+	struct json_object *message = call->answer;
+
+	call->answer = NULL;
+	call->held = false;
+	answer(call, message);
+}
+
+/*
+ * Ends a call. Answers of any length may be there at once, and to a client that does not keep up they are not even written: it
+ * takes its time over one of them, and the others stay what they were.
+ */
+static void call_over(struct call *call, struct json_object *message)
+{
+	struct rpc *r = call->owner_arg;
+	bool sends = call->batch != NULL ? call->batch->pending == 1 : message != NULL;
+
+	if (!r->congested || !sends || call->method == NULL || call->method->at_once) {
+		answer(call, message);
+		return;
+	}
+	call->held = true;
+	call->answer = message;
+	call->cancel = NULL;
+	call->drained = NULL;
+	call->input = NULL;
+	call->resize = NULL;
 }
 
 static void on_result(struct call *call, struct json_object *result)

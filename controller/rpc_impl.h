@@ -16,7 +16,8 @@
 #include "controller/rpc.h"
 #include "libgate/buf.h"
 
-#define RPC_OUT_MAX ((size_t)128 << 20) /* bytes that wait for a client; one that lets more wait is dropped */
+/* Bytes that wait for a client: one answer at its longest (two streams of 64 MiB in base64), and little beside it. */
+#define RPC_OUT_MAX ((size_t)192 << 20)
 
 enum rpc_code {
 	RPC_PARSE = -32700,
@@ -68,6 +69,7 @@ void rpc_take_message(struct rpc *r, struct slice message);
 /* rpc_call.c */
 extern const struct call_owner rpc_calls; /* owner_arg is the connection */
 struct call *rpc_find_call(struct rpc *r, const struct json_node *id); /* NULL: none is running under this id */
+void rpc_let_go(struct call *call); /* a held one */
 
 /* rpc_send.c. b: the batch that was asked in; NULL: none. */
 struct json_object *rpc_message(void); /* with the version alone */

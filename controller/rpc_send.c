@@ -12,6 +12,52 @@
 
 #define CONGESTED ((size_t)1 << 20) /* commands hold back beyond this */
 
+static struct call *next_to_drain(struct rpc *r)
+{
+	struct call *call;
+
+	TAILQ_FOREACH (call, &r->calls, link)
+		if (call->to_drain)
+			return call;
+	return NULL;
+}
+
+static void drain_round(struct rpc *r)
+{
+	struct call *call;
+
+	while (!r->congested && (call = next_to_drain(r)) != NULL) {
+		call->to_drain = false;
+		if (call->held)
+			rpc_let_go(call);
+		else if (call->drained != NULL)
+			call->drained(call);
+	}
+}
+
+/*
+ * Lets go on what was held back, until there is too much of it again: each of them may end others, and what it says may find the
+ * client gone.
+ */
+static void drain(struct rpc *r)
+{
+	struct call *call;
+	bool failed;
+
+	if (r->draining)
+		return;
+	r->draining = true;
+	drain_round(r); /* who had no turn in the last one */
+	do {
+		failed = r->output_failed;
+		if (!r->congested)
+			TAILQ_FOREACH (call, &r->calls, link)
+				call->to_drain = true;
+		drain_round(r);
+	} while (!failed && r->output_failed); /* what was held back again before that goes, too */
+	r->draining = false;
+}
+
 void rpc_drop_output(struct rpc *r)
 {
 	r->output_failed = true;
@@ -19,6 +65,8 @@ void rpc_drop_output(struct rpc *r)
 	event_del(r->write_event);
 	rpc_end(r);
 	rpc_kill_calls(r);
+	r->congested = false;
+	drain(r);
 	rpc_check_end(r);
 }
 
@@ -49,12 +97,8 @@ static void flush(struct rpc *r)
 	}
 	buf_trim(&r->out_buf);
 	if (r->congested && buf_len(&r->out_buf) < CONGESTED / 2) {
-		struct call *call, *next;
-
 		r->congested = false;
-		TAILQ_FOREACH_SAFE (call, &r->calls, link, next)
-			if (call->drained != NULL)
-				call->drained(call);
+		drain(r);
 	}
 	rpc_update_reading(r);
 	rpc_check_end(r);
@@ -68,23 +112,56 @@ void rpc_on_writable(evutil_socket_t fd, short what, void *arg)
 /* A line is written in place; a Content-Length head has to know what follows it. */
 static int put_message(struct rpc *r, struct json_object *o)
 {
+	size_t before = buf_len(&r->out_buf);
 	struct buf text;
+	int done;
 
-	if (r->framing.mode != FRAMING_HEADS)
-		return json_out_put(&r->out_buf, o) != 0 ? -1 : buf_putc(&r->out_buf, '\n');
-	buf_init(&text, RPC_OUT_MAX);
-	int done = json_out_put(&text, o) != 0 ? -1 : framing_put(FRAMING_HEADS, &r->out_buf, buf_slice(&text));
-	buf_release(&text);
+	if (r->framing.mode != FRAMING_HEADS) {
+		done = json_out_put(&r->out_buf, o) != 0 ? -1 : buf_putc(&r->out_buf, '\n');
+	} else {
+		buf_init(&text, RPC_OUT_MAX);
+		done = json_out_put(&text, o) != 0 ? -1 : framing_put(FRAMING_HEADS, &r->out_buf, buf_slice(&text));
+		buf_release(&text);
+	}
+	if (done != 0)
+		r->out_buf.end = r->out_buf.start + before;
 	return done;
+}
+
+/* In place of an answer that is longer than any may be; of a batch's answers, in place of each. */
+static struct json_object *too_long(struct json_object *o)
+{
+	struct json_object *short_one;
+
+	if (json_object_is_type(o, json_type_array)) {
+		short_one = json_object_new_array();
+		for (size_t i = 0; i < json_object_array_length(o); i++)
+			jadd(short_one, too_long(json_object_array_get_idx(o, i)));
+		return short_one;
+	}
+	short_one = rpc_message();
+	jset(short_one, "id", json_object_get(json_object_object_get(o, "id")));
+	jset(short_one, "error",
+		rpc_error(kind_rpc_code(KIND_LIMIT),
+			"the answer is longer than one message may be: ask for less, or for fewer things in one batch",
+			kind_id(KIND_LIMIT), NULL));
+	return short_one;
 }
 
 void rpc_send(struct rpc *r, struct json_object *message)
 {
 	auto_json struct json_object *o = message;
+	auto_json struct json_object *instead = NULL;
+	int done;
 
 	if (r->output_failed)
 		return;
-	if (put_message(r, o) != 0) {
+	done = put_message(r, o);
+	if (done != 0 && json_object_object_get(o, "method") == NULL) {
+		instead = too_long(o);
+		done = put_message(r, instead);
+	}
+	if (done != 0) {
 		log_warn("a client that does not read its answers is dropped: %zu bytes wait", buf_len(&r->out_buf));
 		rpc_drop_output(r);
 		return;
