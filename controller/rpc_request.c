@@ -8,6 +8,7 @@
 #include "config.h"
 #include "controller/discover.h"
 #include "controller/method.h"
+#include "controller/request_id.h"
 
 #define CALLS_MAX 1024
 #define BATCH_MAX 256
@@ -200,6 +201,25 @@ static void take_batch(struct rpc *r, struct call *whole)
 	call_free(whole);
 }
 
+/* What is JSON has an id, whatever keeps it from being taken: who sent it waits for an answer under that. */
+static struct json_object *id_of_unparsed(struct slice message, enum json_fault fault)
+{
+	struct json_object *id = NULL;
+	struct slice value;
+	size_t offset;
+
+	if (!request_id_survives(fault) || !request_id_find(message, &value))
+		return NULL;
+	struct json_doc *doc = json_doc_new();
+	if (doc == NULL)
+		abort();
+	const struct json_node *node = json_parse(doc, value, JSON_STRICT, &fault, &offset);
+	if (node != NULL && !read_id(node, &id))
+		id = NULL;
+	json_doc_free(doc);
+	return id;
+}
+
 void rpc_take_message(struct rpc *r, struct slice message)
 {
 	enum json_fault fault = JSON_OK;
@@ -212,7 +232,8 @@ void rpc_take_message(struct rpc *r, struct slice message)
 	call = call_new(r->controller, &rpc_calls, r, message, &fault);
 	if (call == NULL) {
 		snprintf(text, sizeof(text), "%s (%s)", json_fault_text(fault), json_fault_id(fault));
-		rpc_answer_error(r, NULL, NULL, RPC_PARSE, text);
+		struct json_object *id = id_of_unparsed(message, fault);
+		rpc_answer_error(r, NULL, id, id != NULL ? RPC_INVALID_REQUEST : RPC_PARSE, text);
 	} else if (call->root->type == JSON_ARRAY) {
 		take_batch(r, call);
 	} else {
