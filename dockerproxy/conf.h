@@ -66,8 +66,8 @@ struct proxy_conf {
 	int64_t body_max; /* bytes of a request body, whatever the policy row allows */
 	int64_t answer_max; /* bytes of an engine answer that must be looked into (listings) */
 	int64_t connections; /* client connections of one worker */
-	int64_t per_peer; /* connections of one peer (unix: uid; TCP: address) in one worker; 0: no limit */
-	int64_t rate; /* requests a second of one peer in one worker; 0: no limit */
+	int64_t per_peer; /* connections of one peer (unix: uid; TCP: address) in all workers; 0: no limit */
+	int64_t rate; /* requests a second of one peer in all workers; 0: no limit */
 	int64_t burst;
 	int64_t pool; /* idle engine connections that a worker keeps */
 

@@ -7,9 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dockerproxy/clock.h"
 #include "dockerproxy/link.h"
 #include "dockerproxy/metrics.h"
 #include "dockerproxy/owner.h"
+#include "dockerproxy/peers.h"
 #include "dockerproxy/secure.h"
 #include "dockerproxy/session.h"
 #include "dockerproxy/status.h"
@@ -149,10 +151,11 @@ static void pause_at_cap(struct worker *w)
 		(full ? listener_pause : listener_resume)(w->gates[i].listener);
 }
 
-/* A TLS client before its session. */
+/* A TLS client before its session. It counts for its peer from the beginning: nobody has shown a certificate yet. */
 struct handshake {
 	struct gate *gate;
 	struct peer peer;
+	struct peer_entry *entry;
 };
 
 static void on_handshake(int fd, const char *name, const char *why, void *arg)
@@ -162,6 +165,7 @@ static void on_handshake(int fd, const char *name, const char *why, void *arg)
 	char text[PEER_TEXT_MAX];
 
 	w->nhandshakes--;
+	peers_leave(w->setup->peers, w->setup->slot, h->entry);
 	snprintf(h->peer.name, sizeof(h->peer.name), "%s", name);
 	if (fd < 0) {
 		peer_format(&h->peer, text, sizeof(text));
@@ -175,21 +179,35 @@ static void on_handshake(int fd, const char *name, const char *why, void *arg)
 	free(h);
 }
 
+/* A TLS client could not read an answer in the clear: it sees the end alone. */
+static void turn_away_unheard(struct gate *gate, int fd, const struct peer *peer, enum session_reason why)
+{
+	shutdown(fd, SHUT_RDWR);
+	session_turn_away(&gate->worker->env, fd, peer, why);
+}
+
 static void shake_hands(struct gate *gate, int fd, const struct peer *peer)
 {
 	struct worker *w = gate->worker;
-	struct handshake *h = malloc(sizeof(*h));
+	struct peers *peers = w->setup->peers;
+	struct peer_entry *entry = peers_enter(peers, w->setup->slot, peer, clock_us());
+	struct handshake *h = entry != NULL ? malloc(sizeof(*h)) : NULL;
 
-	if (h == NULL) {
-		close(fd);
+	if (entry == NULL) {
+		turn_away_unheard(gate, fd, peer, SESSION_REASON_CONNECTIONS);
 		return;
 	}
-	h->gate = gate;
-	h->peer = *peer;
-	if (tls_start(gate->conf->secure, w->base, fd, w->setup->conf->head_ms, on_handshake, h))
-		w->nhandshakes++;
-	else
+	if (h != NULL) {
+		*h = (struct handshake){ gate, *peer, entry };
+		if (tls_start(gate->conf->secure, w->base, fd, w->setup->conf->head_ms, on_handshake, h)) {
+			w->nhandshakes++;
+			return;
+		}
 		free(h);
+	} else {
+		close(fd);
+	}
+	peers_leave(peers, w->setup->slot, entry);
 }
 
 static void on_accept(int fd, const struct peer *peer, void *arg)
@@ -197,10 +215,10 @@ static void on_accept(int fd, const struct peer *peer, void *arg)
 	struct gate *gate = arg;
 
 	if (!peer_allowed(gate->conf, peer)) {
-		/* A TLS client could not read the answer in the clear: it sees the end alone. */
 		if (gate->conf->secure != NULL)
-			shutdown(fd, SHUT_RDWR);
-		session_turn_away(&gate->worker->env, fd, peer, SESSION_REASON_PEER);
+			turn_away_unheard(gate, fd, peer, SESSION_REASON_PEER);
+		else
+			session_turn_away(&gate->worker->env, fd, peer, SESSION_REASON_PEER);
 		return;
 	}
 	if (gate->conf->secure != NULL)

@@ -38,12 +38,25 @@ class Proxy:
             with open(policy, "w", encoding="utf-8") as f:
                 json.dump(settings["tcpPolicy"], f)
             config["listen"][1]["policy"] = policy
+        if settings.get("tcpTls"):
+            config["listen"][1]["tls"] = self._identity()
         path = os.path.join(directory, "dockerproxy.json")
         with open(path, "w", encoding="utf-8") as f:
             json.dump(config, f)
         self.log = open(os.path.join(directory, "stderr"), "wb")
         self.process = subprocess.Popen([program, "--config", path], stdin=subprocess.DEVNULL, stderr=self.log)
         self._wait()
+
+    def _identity(self):
+        files = {name: os.path.join(self.directory, name) for name in ("cert", "key")}
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+            + ["-subj", "/CN=localhost", "-out", files["cert"], "-keyout", files["key"]],
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        return files
 
     def _wait(self):
         end = time.monotonic() + START_LIMIT
