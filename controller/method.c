@@ -59,13 +59,20 @@ static const char *mismatch(enum param_type t, const struct json_node *n)
 	case PARAM_STRING:
 	case PARAM_NAME:
 	case PARAM_TAG:
+	case PARAM_PATH:
+	case PARAM_USER:
 		return n->type == JSON_STRING ? NULL : "a string";
 	case PARAM_TAGS:
 	case PARAM_STRINGS:
+	case PARAM_ARGV:
 		return n->type == JSON_ARRAY && all_strings(n) ? NULL : "a list of strings";
 	case PARAM_STRING_MAP:
+	case PARAM_ENV:
 		return n->type == JSON_OBJECT && all_strings(n) ? NULL : "an object of strings";
 	case PARAM_INTEGER:
+	case PARAM_POSITIVE:
+	case PARAM_CELLS:
+	case PARAM_READ_LIMIT:
 		return n->type == JSON_INT && n->integer >= 0 ? NULL : "an integer, not negative";
 	case PARAM_BOOLEAN:
 		return n->type == JSON_BOOL ? NULL : "true or false";

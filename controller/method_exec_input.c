@@ -42,7 +42,9 @@ int method_exec_take_input(struct call *call, struct slice data, bool close, str
 	if (!c->request.want_stdin || !c->keep_input)
 		return err_set(err, EINVAL, "the command was started without an open stdin, or it is closed already");
 	if (buf_put_slice(&c->later, data) != 0)
-		return err_set(err, E2BIG, "the command does not read: %zu bytes of input wait already", buf_len(&c->later));
+		return err_set(err, E2BIG,
+			"at most %zu bytes of input wait for a command to read them: %zu do, and these are %zu", c->later.max,
+			buf_len(&c->later), data.len);
 	if (close)
 		c->keep_input = false;
 	feed(c);

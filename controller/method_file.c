@@ -463,7 +463,7 @@ static void start_remove(struct call *call)
 		"id", PARAM_NAME, PARAM_REQUIRED, "the sandbox" \
 	}
 #define PATH_PARAMS \
-	{ "path", PARAM_STRING, 0, "absolute; or pathBase64" }, \
+	{ "path", PARAM_PATH, 0, "absolute; or pathBase64" }, \
 	{ \
 		"pathBase64", PARAM_STRING, 0, "a path that is not UTF-8" \
 	}
@@ -481,7 +481,7 @@ const struct method method_read_file = {
 		"\"data\":{\"type\":\"string\"},\"encoding\":{\"enum\":[\"utf8\",\"base64\"]},\"size\":{\"type\":\"integer\"},"
 		"\"truncated\":{\"type\":\"boolean\"}}}",
 	.params = { ID_PARAM, PATH_PARAMS, { "offset", PARAM_INTEGER, 0, "bytes to skip" },
-		{ "limit", PARAM_INTEGER, 0, "bytes at most; 1 MiB without it, 16 MiB at most" },
+		{ "limit", PARAM_READ_LIMIT, 0, "bytes at most; 1 MiB without it, 16 MiB at most" },
 		{ "encoding", PARAM_ENCODING, 0, "utf8 fails on other content; without it what fits is chosen" } },
 };
 
@@ -517,7 +517,8 @@ const struct method method_list_files = {
 		"{\"type\":\"object\",\"required\":[\"entries\",\"truncated\"],\"properties\":{\"truncated\":{\"type\":\"boolean\"},"
 		"\"entries\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\"},"
 		"\"nameBase64\":{\"type\":\"string\"}," INFO_PROPERTIES "}}}}}",
-	.params = { ID_PARAM, PATH_PARAMS, { "limit", PARAM_INTEGER, 0, "entries at most; 1000 without it" } },
+	.params = { ID_PARAM, PATH_PARAMS,
+		{ "limit", PARAM_INTEGER, 0, "entries at most; 1000 without it, and 100,000 however many are asked for" } },
 };
 
 const struct method method_remove_file = {

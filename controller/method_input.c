@@ -72,7 +72,7 @@ const struct method method_exec_input = {
 	.result = "{\"type\":\"object\",\"properties\":{\"written\":{\"type\":\"integer\"}}}",
 	.params = {
 		{ "requestId", PARAM_REQUEST_ID, PARAM_REQUIRED, "the id of the exec request" },
-		{ "data", PARAM_STRING, 0, "bytes" },
+		{ "data", PARAM_STRING, 0, "bytes; at most 1 MiB waits until the command reads" },
 		{ "encoding", PARAM_ENCODING, 0, "of data" },
 		{ "close", PARAM_BOOLEAN, 0, "end of input after data" },
 	},
@@ -86,7 +86,7 @@ const struct method method_exec_resize = {
 	.result = "{\"type\":\"object\"}",
 	.params = {
 		{ "requestId", PARAM_REQUEST_ID, PARAM_REQUIRED, "the id of the exec request" },
-		{ "rows", PARAM_INTEGER, PARAM_REQUIRED, "1 to 10000" },
-		{ "cols", PARAM_INTEGER, PARAM_REQUIRED, "1 to 10000" },
+		{ "rows", PARAM_CELLS, PARAM_REQUIRED, "1 to 10000" },
+		{ "cols", PARAM_CELLS, PARAM_REQUIRED, "1 to 10000" },
 	},
 };

@@ -157,7 +157,10 @@ static void on_remains(struct remains_list *list, const struct err *err, void *a
 static void start_reconcile(struct call *call)
 {
 	const struct json_node *commands = json_get(call->params, "commands");
+	struct slice only = { NULL, 0 };
 
+	if (json_get(call->params, "id") != NULL && call_sandbox_name(call, "id", &only) != 0)
+		return;
 	if (commands != NULL && commands->count > SETTLE_MAX) {
 		call_fail(call, EINVAL, "reconcile: commands holds at most %d", SETTLE_MAX);
 		return;
@@ -170,7 +173,7 @@ static void start_reconcile(struct call *call)
 	json_get_bool(call->params, "dryRun", &r->dry_run);
 	json_get_bool(call->params, "outcomes", &r->outcomes);
 	json_get_int(call->params, "minAgeSeconds", &r->min_age);
-	json_get_string(call->params, "id", &r->only);
+	r->only = only;
 	r->result = jnew();
 	jarr(r->result, "sandboxes");
 	remains_ask(call->controller->engine, call->controller->engine_timeout_ms, on_remains, r);
