@@ -89,7 +89,7 @@ if ! { cd -- "$cwd"; } 2>&6; then
 	exit 126
 fi
 if [ "$nenv" -gt 0 ]; then
-	set -- env "$@"
+	set -- env -- "$@"
 fi
 # SIGCHLD interrupts wait in this mode, while the job still knows whether a signal ended it.
 set -o posix
