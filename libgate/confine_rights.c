@@ -144,7 +144,8 @@ static int change_user(const struct confine_plan *plan, struct err *err)
 	gid_t rgid, egid, sgid;
 
 	if (plan->gid != (gid_t)-1) {
-		if (geteuid() == 0 && setgroups(0, NULL) < 0)
+		/* Whoever is neither root nor holds the capability has given up what it can. */
+		if (setgroups(0, NULL) < 0 && (geteuid() == 0 || errno != EPERM))
 			return err_errno(err, "supplementary groups cannot be given up");
 		if (setresgid(plan->gid, plan->gid, plan->gid) < 0)
 			return err_errno(err, "cannot become group %u", (unsigned)plan->gid);

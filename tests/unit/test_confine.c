@@ -7,6 +7,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
@@ -693,6 +695,44 @@ static void test_identity(void)
 	CU_ASSERT_PTR_NOT_NULL(strstr(seen.missing, "turned off by configuration"));
 }
 
+/* Another user than root, with root's capabilities to become a third: with groups of its own. */
+static bool become_capable(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[2] = { { .effective = 1U << CAP_SETUID | 1U << CAP_SETGID } };
+	const gid_t groups[] = { 4, 24 };
+
+	caps[0].permitted = caps[0].effective;
+	return setgroups(2, groups) == 0 && prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) == 0 && setresgid(1000, 1000, 1000) == 0 &&
+		setresuid(1000, 1000, 1000) == 0 && syscall(SYS_capset, &header, caps) == 0;
+}
+
+static long probe_groups(void)
+{
+	gid_t g;
+
+	return getuid() == NOBODY && getegid() == NOBODY && getgroups(0, &g) == 0 && setuid(0) < 0 ? 0 : -1;
+}
+
+static void test_identity_by_capabilities(void)
+{
+	struct confine_plan plan = plan_of(CONFINE_PROXY_WORKER);
+	struct confine_result seen;
+	int status = -1;
+
+	if (geteuid() != 0) {
+		CU_PASS("needs root");
+		return;
+	}
+	plan.rights_only = true;
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(become_capable() ? run(&plan, probe_groups, &seen) : 99);
+	CU_ASSERT_EQUAL(waitpid(pid, &status, 0), pid);
+	CU_ASSERT_TRUE(WIFEXITED(status));
+	CU_ASSERT_EQUAL(WEXITSTATUS(status), EXIT_DONE);
+}
+
 static void test_keep(void)
 {
 	struct err err = ERR_INIT;
@@ -748,6 +788,7 @@ static const struct unit_test tests[] = {
 	{ "landlock ports", test_landlock_ports },
 	{ "directories", test_directories },
 	{ "identity", test_identity },
+	{ "identity by capabilities", test_identity_by_capabilities },
 	{ "keep", test_keep },
 	{ "names", test_names },
 };
