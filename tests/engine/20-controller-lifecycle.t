@@ -6,6 +6,7 @@ Arguments choose some runtimes and modes, SUITE=whole all of them: 20-controller
 
 import json
 import os
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -197,6 +198,33 @@ def test_open():
         c.call("destroy", id=N)
 
 
+def test_deployment():
+    """The deployment's configuration, given as a kernel gives it, and what a sandbox keeps of its creation."""
+    good = {"endpoint": PROXY, "image": IMAGE, "egressProxyImage": EGRESS_IMAGE, "runtime": runtime_now(), "execMode": "engine"}
+
+    def deployed(section, *words):
+        env = {**os.environ, "CAPYBARA_EXTENSION_CONFIG": json.dumps({"sandbox-docker": section})}
+        return subprocess.run([CONTROLLER, *words], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
+
+    r = deployed({**good, "colour": "red"}, "ls")
+    check("A.config.1", "an unknown key is an error that names it", r.returncode == 2 and '"colour"' in r.stderr, r)
+    r = deployed({k: v for k, v in good.items() if k != "endpoint"}, "ls")
+    check("A.config.1", "without an endpoint nothing works", r.returncode == 2 and "endpoint" in r.stderr, r)
+    r = deployed(good, "create", N, "--egress", "none", "--memory", "128", "--max-command-seconds", "2")
+    equal("A.config.2", "the environment configures it", (r.returncode, inspect(N)["HostConfig"]["Runtime"]), (0, runtime_now()))
+    equal("A.config.7", "what create says of egress is what holds", inspect(N)["HostConfig"]["NetworkMode"], "none")
+    with client() as c:
+        r = c.call("exec", id=N, command="sleep 60", timeoutMs=60000)
+        equal("A.config.6", "maxCommandSeconds bounds each command's own limit", (r["timedOut"], r["durationMs"] < 60000),
+              (True, True))
+        c.call("suspend", id=N)
+        c.call("resume", id=N)
+        equal("A.lifecycle.10", "limits stay those of creation", inspect(N)["HostConfig"]["Memory"], 128 << 20)
+        c.call("create", name=N, limits=NONE)
+        equal("A.lifecycle.10", "and another creation has its own", inspect(N)["HostConfig"]["Memory"], NONE["memoryMb"] << 20)
+        c.call("destroy", id=N)
+
+
 def test_command_line():
     equal("C.12", "create", verb("create", N, "--egress", "none", "--memory", "128")[0], 0)
     equal("C.12", "exec passes output, input and exit code",
@@ -215,5 +243,5 @@ def test_command_line():
 
 run_in(["runc/engine"], test_create, test_isolation, test_suspend_resume, test_two_controllers)
 run_in(["runc/engine", "runc/runner"], test_auto_start)
-run(test_reconcile, test_open, test_command_line)
+run(test_reconcile, test_open, test_deployment, test_command_line)
 done()
