@@ -220,7 +220,7 @@ const struct method method_exec = {
 		{ "maxOutputBytes", PARAM_INTEGER, 0, "per stream; 1 MiB without it and 64 MiB at most; with stream no limit" },
 		{ "stream", PARAM_BOOLEAN, 0, "output by exec/output notifications; stdout and stderr of the result are empty" },
 		{ "tty", PARAM_BOOLEAN, 0, "a terminal; all output is stdout" },
-		{ "rows", PARAM_INTEGER, 0, "of the terminal" },
-		{ "cols", PARAM_INTEGER, 0, "of the terminal" },
+		{ "rows", PARAM_INTEGER, 0, "of the terminal; 24 without it" },
+		{ "cols", PARAM_INTEGER, 0, "of the terminal; 80 without it" },
 	},
 };

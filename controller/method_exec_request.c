@@ -9,6 +9,8 @@
 
 #define OUTPUT_DEFAULT ((int64_t)1 << 20) /* per stream */
 #define OUTPUT_MAX ((int64_t)64 << 20)
+#define TERMINAL_ROWS 24 /* without a size, or with none, as a terminal tells that is none */
+#define TERMINAL_COLS 80
 
 static int read_command(struct command *c, const struct json_node *p, struct err *err)
 {
@@ -111,9 +113,11 @@ int method_exec_read(struct command *c, const struct json_node *p, struct err *e
 			return err_set(err, EINVAL, "exec: timeoutMs is at least 1");
 		c->request.timeout_ms = n;
 	}
-	if (json_get_int(p, "rows", &n))
+	c->request.rows = TERMINAL_ROWS;
+	c->request.cols = TERMINAL_COLS;
+	if (json_get_int(p, "rows", &n) && n > 0)
 		c->request.rows = n <= 10000 ? (uint16_t)n : 10000;
-	if (json_get_int(p, "cols", &n))
+	if (json_get_int(p, "cols", &n) && n > 0)
 		c->request.cols = n <= 10000 ? (uint16_t)n : 10000;
 	return 0;
 }

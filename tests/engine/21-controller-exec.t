@@ -209,6 +209,8 @@ class Suite:
         self.yes("C.12", "a terminal with its size", r["exitCode"] == 0 and "/dev/pts/" in out and "41 83" in out and
                  "got abc" in out, out)
         self.c.notes.clear()
+        r = self.x("for n in {1..50}; do [ \"$(stty size)\" = '24 80' ] && break; sleep 0.1; done; stty size", tty=True)
+        self.is_("C.12", "a terminal of a size that nobody gave", r["stdout"], "24 80\r\n")
 
     def many(self):
         """Without the runner they wait for each other's start, which gVisor takes minutes for; each has a long limit of its own."""
