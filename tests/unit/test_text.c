@@ -41,7 +41,8 @@ static void test_base64(void)
 	} cases[] = {
 		{ "", "" }, { "f", "Zg==" }, { "fo", "Zm8=" }, { "foo", "Zm9v" }, { "foob", "Zm9vYg==" }, { "\xff\xfe", "//4=" },
 	};
-	static const char *const wrong[] = { "Zg", "Zg=", "Zg===", "Z===", "====", "Zh==", "Zm9=", "Zm 9v", "Zm9v\n", "Zm-_", "=Zg=" };
+	static const char *const wrong[] = { "Zg", "Zg=", "Zg===", "Z===", "====", "Zh==", "Zm9=", "Zm 9v", "Zm9v\n", "Zm-_", "=Zg=",
+		"\xff\xff\xff\xff", "Zm9vZ\x80==" };
 	size_t len;
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
