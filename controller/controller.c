@@ -19,6 +19,7 @@ int controller_init(struct controller *c, struct event_base *base, const struct 
 	*c = (struct controller){ .base = base, .config = config, .engine_timeout_ms = ENGINE_TIMEOUT_MS };
 	TAILQ_INIT(&c->sandboxes);
 	channel_set_init(&c->channels, base);
+	heap_init(&c->heap, base);
 	c->engine = engine_new(base, config, err);
 	return c->engine != NULL ? 0 : -1;
 }
@@ -53,6 +54,7 @@ void controller_release(struct controller *c)
 	if (c->engine != NULL)
 		engine_free(c->engine);
 	channel_set_release(&c->channels);
+	heap_release(&c->heap);
 }
 
 void controller_close(struct controller *c)

@@ -15,6 +15,7 @@
 #include "controller/deployment.h"
 #include "controller/engine.h"
 #include "controller/exec_backend.h"
+#include "controller/heap.h"
 
 struct command;
 struct ensure;
@@ -59,6 +60,7 @@ struct controller {
 	struct event_base *base;
 	const struct config *config;
 	struct engine *engine;
+	struct heap heap;
 	struct channel_set channels;
 	struct sandbox_list sandboxes;
 	unsigned nsandboxes;

@@ -191,6 +191,16 @@ static void on_done(const struct file_result *r, void *arg)
 	call_result(call, o);
 }
 
+/* Of what comes in more than one piece there is room for all at once: no copy at each doubling. */
+static int keep(struct file *f, struct slice data)
+{
+	size_t len = buf_len(&f->read);
+
+	if (len > 0 && f->request.limit > len)
+		(void)buf_reserve(&f->read, (size_t)f->request.limit - len);
+	return buf_put_slice(&f->read, data);
+}
+
 static void on_data(struct slice data, void *arg)
 {
 	struct file *f = arg;
@@ -199,7 +209,7 @@ static void on_data(struct slice data, void *arg)
 		f->more = true;
 	else if (f->call->owner->output != NULL)
 		f->call->owner->output(f->call, EXEC_STDOUT, data);
-	else if (buf_put_slice(&f->read, data) != 0)
+	else if (keep(f, data) != 0)
 		f->overflow = true;
 	f->unconsumed += data.len;
 	if (!call_congested(f->call)) {

@@ -231,5 +231,6 @@ void rpc_free(struct rpc *r)
 		close(r->out);
 	buf_release(&r->in_buf);
 	buf_release(&r->out_buf);
+	heap_freed(&r->controller->heap);
 	free(r);
 }

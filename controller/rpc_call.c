@@ -14,6 +14,7 @@ static void answer(struct call *call, struct json_object *message)
 	r->ncalls--;
 	call_free(call);
 	rpc_answer(r, b, message);
+	heap_freed(&r->controller->heap);
 	if (r->shutdown != NULL && r->ncalls == 1 && TAILQ_FIRST(&r->calls) == r->shutdown)
 		call_result(r->shutdown, jnew());
 	rpc_update_reading(r);

@@ -96,6 +96,7 @@ static void flush(struct rpc *r)
 		rpc_watch_stall(r);
 	}
 	buf_trim(&r->out_buf);
+	heap_freed(&r->controller->heap);
 	if (r->congested && buf_len(&r->out_buf) < CONGESTED / 2) {
 		r->congested = false;
 		drain(r);
