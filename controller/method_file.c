@@ -196,8 +196,8 @@ static int keep(struct file *f, struct slice data)
 {
 	size_t len = buf_len(&f->read);
 
-	if (len > 0 && f->request.limit > len)
-		(void)buf_reserve(&f->read, (size_t)f->request.limit - len);
+	if (len > 0 && f->request.limit > len && buf_reserve(&f->read, (size_t)f->request.limit - len) == NULL)
+		return -1;
 	return buf_put_slice(&f->read, data);
 }
 
