@@ -1,7 +1,7 @@
 /* What goes to a runner, as far as the stream takes it. */
 #include "controller/runner_core.h"
 
-#define CREDIT_AT (RUNNER_WINDOW / 8) /* acknowledged together */
+#define CREDIT_AT (RUNNER_WINDOW / 2) /* acknowledged together: each takes a turn of five programs */
 #define OUT_RESERVE (FRAME_REQUEST_MAX + 4096) /* kept free of stdin */
 #define OUT_ENOUGH (OUT_RESERVE + FRAME_DATA_MAX + FRAME_HEAD) /* any write of stdin gets something off */
 
