@@ -68,6 +68,7 @@ struct controller {
 	unsigned spec_flags; /* enum spec_flags */
 };
 
+/* controller_release() is due after a failure, too. */
 int controller_init(struct controller *c, struct event_base *base, const struct config *config,
 	struct err *err) MUSTCHECK;
 void controller_release(struct controller *c);

@@ -330,6 +330,7 @@ int verb_run(const struct verb *verb, const struct arguments *a, const struct co
 		log_set_level(LOG_LEVEL_DEBUG);
 	if (controller_init(&v.controller, base, config, &err) != 0) {
 		fprintf(stderr, "controller %s: %s\n", verb->name, err.text);
+		controller_release(&v.controller);
 		event_base_free(base);
 		return EXIT_FAILED;
 	}
